@@ -330,6 +330,11 @@ impl Devnet {
         self.saved_values.get(&self.ecosystem.as_ref()?.service).map(String::as_str)
     }
 
+    /// Account that operates the corporations of the services.
+    pub fn ecosystem_clerk(&self) -> Option<&str> {
+        self.ecosystem.as_ref().map(|ecosystem| ecosystem.clerk.as_str())
+    }
+
     /// Has a service issue a credential of a schema to a DID, and anchors its digest. `subject` has the claims with the DID as `id`.
     pub async fn issue_credential(&self, service: &str, schema: &str, subject: Value) -> Result<Value, DevnetError> {
         let missing = |what: &str| DevnetError::Parameter(format!("the scenario has no {what}"));

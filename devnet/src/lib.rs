@@ -1,7 +1,8 @@
 //! A registry chain in one process: a [`node`] around the rules of `svc-ledger` that speaks CometBFT RPC, seeded by a [`scenario`].
 //!
 //! It is a test bed and a rehearsal stage: real signatures, sequences and blocks, over real sockets. A scenario can bring
-//! [`services`] with DIDs and credentials. Tests order [faults](node::NodeFaults), clock moves, snapshots and restarts, in the
+//! [`services`] with DIDs and credentials, one of them with the agent of the
+//! [`first_generation`]. Tests order [faults](node::NodeFaults), clock moves, snapshots and restarts, in the
 //! process or at the [`control`] endpoint. It is not a validator: there is one node without consensus, and its keys are public.
 //!
 //! ```
@@ -25,6 +26,7 @@ mod devnet;
 mod genesis_file;
 
 pub mod control;
+pub mod first_generation;
 pub mod node;
 pub mod scenario;
 pub mod services;

@@ -2,6 +2,7 @@
 
 mod agent_demo;
 mod description;
+mod first_agent_demo;
 mod flow_demo;
 mod peer_demo;
 mod setup_demo;
@@ -48,13 +49,14 @@ pub(super) struct DevnetArgs {
     /// and a webhook.
     #[arg(long, conflicts_with_all = ["demo", "scenario", "genesis"])]
     demo_agent: bool,
-    /// Show a flow and stop: one agent validates an applicant and issues its credential, driven through MCP.
+    /// Show flows and stop: one agent validates an applicant and issues its credential, driven through MCP; then an agent of the first
+    /// generation applies, and validates.
     #[arg(long, conflicts_with_all = ["demo", "demo_agent", "scenario", "genesis"])]
     demo_flows: bool,
     /// Show a peer and stop: make two agents trusted; one opens the tool server to peers, and the other calls it as `svc peer call` does.
     #[arg(long, conflicts_with_all = ["demo", "demo_agent", "demo_flows", "scenario", "genesis"])]
     demo_peers: bool,
-    /// Content of the chain: corporation, empty, marketplace, peers, services, or a TOML file (docs/devnet.md).
+    /// Content of the chain: corporation, empty, generations, marketplace, peers, services, or a TOML file (docs/devnet.md).
     #[arg(long, value_name = "NAME|FILE", default_value = "corporation")]
     scenario: String,
     /// Directory that keeps the chain and the indexer between runs; in memory when left out.
@@ -288,8 +290,13 @@ async fn run_flow_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
     }
     let consumer = WebhookConsumer::start().await?;
     config.agent.receiver = Some(consumer.receiver());
+    let home = peer_demo::DemoHome::make()?;
+    home.keep(&mut config.agent);
     let network = LocalNetwork::launch(config).await?;
-    let outcome = flow_demo::run(&network, consumer).await;
+    let outcome = match network.agents.first() {
+        Some(validator) => flow_demo::run(&network, consumer, home.socket(validator)).await,
+        None => Err(anyhow::anyhow!("the scenario has no agent")),
+    };
     network.shutdown(Duration::from_secs(5)).await;
     outcome
 }
@@ -351,7 +358,7 @@ impl DevnetArgs {
         let port = |port: u16| (self.bind, if takes_free_ports { 0 } else { port }).into();
         let scenario = match (self.demo_agent || self.demo_peers, self.demo_flows) {
             (true, _) => "marketplace",
-            (false, true) => "peers",
+            (false, true) => "generations",
             (false, false) => &self.scenario,
         };
         let file = self.indexer_db.clone().or_else(|| self.home.as_ref().map(|home| home.join(INDEXER_FILE)));

@@ -179,6 +179,11 @@ impl<'a> ScenarioRunner<'a> {
         self.saved_value(reference).cloned()
     }
 
+    /// Returns the generation of the node.
+    pub(crate) fn generation(&self) -> NodeGeneration {
+        self.chain.generation
+    }
+
     /// Returns the header time of the newest block.
     pub(crate) fn block_time(&self) -> Timestamp {
         self.node.read_core(|core| core.latest().map(|block| block.time)).unwrap_or_default()

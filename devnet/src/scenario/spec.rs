@@ -1,6 +1,6 @@
 //! The file format of scenarios.
 //!
-//! A scenario is a TOML file; `docs/devnet.md` describes its format. Four scenarios are shipped; one joins three files.
+//! A scenario is a TOML file; `docs/devnet.md` describes its format. Six scenarios are shipped; some join several files.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,6 +14,7 @@ const MARKETPLACE_TOML: &str = include_str!("../../scenarios/marketplace.toml");
 const SERVICES_TOML: &str = include_str!("../../scenarios/services.toml");
 const AGENT_TOML: &str = include_str!("../../scenarios/agent.toml");
 const PEERS_TOML: &str = include_str!("../../scenarios/peers.toml");
+const FIRST_GENERATION_TOML: &str = include_str!("../../scenarios/first_generation.toml");
 
 /// A scenario that comes with the devnet.
 struct ShippedScenario {
@@ -23,9 +24,14 @@ struct ShippedScenario {
     appended: &'static [&'static str],
 }
 
-const SHIPPED_SCENARIOS: [ShippedScenario; 5] = [
+const SHIPPED_SCENARIOS: [ShippedScenario; 6] = [
     ShippedScenario { name: "empty", text: include_str!("../../scenarios/empty.toml"), appended: &[] },
     ShippedScenario { name: "corporation", text: include_str!("../../scenarios/corporation.toml"), appended: &[] },
+    ShippedScenario {
+        name: "generations",
+        text: MARKETPLACE_TOML,
+        appended: &[SERVICES_TOML, AGENT_TOML, PEERS_TOML, FIRST_GENERATION_TOML],
+    },
     ShippedScenario { name: "marketplace", text: MARKETPLACE_TOML, appended: &[SERVICES_TOML, AGENT_TOML] },
     ShippedScenario { name: "peers", text: MARKETPLACE_TOML, appended: &[SERVICES_TOML, AGENT_TOML, PEERS_TOML] },
     ShippedScenario { name: "services", text: SERVICES_TOML, appended: &[] },

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_trust::proof::ProofKey;
 
-use super::spec::{IntendedFlaw, ServiceDidMethod};
+use super::{
+    first_form,
+    spec::{IntendedFlaw, ServiceDidMethod, ServiceForm},
+};
 
 /// Label of the key of every service.
 pub const MAIN_KEY_LABEL: &str = "key-1";
@@ -23,12 +26,19 @@ pub struct ServiceIdentity {
     pub did: String,
     /// Method of the DID.
     pub method: ServiceDidMethod,
+    /// Form of log, document and credentials.
+    #[serde(default)]
+    pub form: ServiceForm,
 }
 
 impl ServiceIdentity {
     /// Returns the key with a label and its verification method. Every label has a key, also one that the document lacks.
     pub fn prover(&self, label: &str) -> ProofKey {
-        ProofKey { verification_method: format!("{}#{label}", self.did), key: derive_signing_key(&self.name, label) }
+        let verification_method = match self.form {
+            ServiceForm::FirstGeneration if label == MAIN_KEY_LABEL => first_form::proof_method(&self.did, &self.name),
+            _ => format!("{}#{label}", self.did),
+        };
+        ProofKey { verification_method, key: derive_signing_key(&self.name, label) }
     }
 
     /// Returns the path of the document, or of the log.

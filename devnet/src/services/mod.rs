@@ -8,6 +8,8 @@ mod claims;
 mod credential;
 mod did_log;
 mod error;
+pub(crate) mod first_form;
+mod first_log;
 mod identity;
 mod page_server;
 mod provisioner;
@@ -24,5 +26,5 @@ pub(crate) use running::{StoredServices, schema_path};
 pub use spec::{
     AnchorTiming, CredentialFormat, CredentialSpec, DidServiceSpec, EcosystemSpec, ExpectedVerdict, HolderOnboarding,
     IntendedFlaw, IssuerOnboarding, IssuerSpec, ParticipantOutcome, ProvisioningPhase, SchemaSpec, ServiceDidMethod,
-    ServiceSpec,
+    ServiceForm, ServiceSpec,
 };

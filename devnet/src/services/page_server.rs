@@ -1,4 +1,4 @@
-//! The web server of all services: static pages on loopback.
+//! The web server of all services: static pages on loopback, and inboxes for messages.
 
 use std::{
     collections::BTreeMap,
@@ -9,14 +9,15 @@ use std::{
 use axum::{
     Router,
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
     routing::get,
 };
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use svc_net::listener::{HttpListener, ListenerSettings, TowerService};
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::error::ServicesError;
@@ -25,6 +26,11 @@ use super::error::ServicesError;
 pub const JSON_CONTENT_TYPE: &str = "application/json";
 /// Content type of did:webvh logs.
 pub const DID_LOG_CONTENT_TYPE: &str = "text/jsonl";
+
+/// Content types of messages that the registry's first agents take. They refuse the one of the standard.
+const MESSAGE_CONTENT_TYPES: [&str; 2] = ["application/ssi-agent-wire", "application/didcomm-envelope-enc"];
+/// Messages that an inbox keeps until they are read.
+const INBOX_SIZE: usize = 64;
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,11 +55,12 @@ pub struct PageAnswers {
 pub(super) struct PageStore {
     pages: Arc<RwLock<BTreeMap<String, StaticPage>>>,
     answers: Arc<Mutex<PageAnswers>>,
+    inboxes: Arc<RwLock<BTreeMap<String, mpsc::Sender<Bytes>>>>,
 }
 
 impl PageStore {
     pub fn new(pages: BTreeMap<String, StaticPage>) -> Self {
-        Self { pages: Arc::new(RwLock::new(pages)), answers: Arc::default() }
+        Self { pages: Arc::new(RwLock::new(pages)), ..Self::default() }
     }
 
     pub fn answers(&self) -> PageAnswers {
@@ -71,6 +78,16 @@ impl PageStore {
     pub fn put(&self, path: String, content_type: &str, body: String) {
         let page = StaticPage { content_type: content_type.to_owned(), body };
         self.pages.write().unwrap_or_else(PoisonError::into_inner).insert(path, page);
+    }
+
+    pub fn open_inbox(&self, path: String) -> mpsc::Receiver<Bytes> {
+        let (sender, receiver) = mpsc::channel(INBOX_SIZE);
+        self.inboxes.write().unwrap_or_else(PoisonError::into_inner).insert(path, sender);
+        receiver
+    }
+
+    fn inbox(&self, path: &str) -> Option<mpsc::Sender<Bytes>> {
+        self.inboxes.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
     }
 
     pub fn remove(&self, path: &str) {
@@ -104,7 +121,7 @@ impl PageServer {
             .map_err(failed)?;
         let served = pages.clone();
         runtime.spawn(async move {
-            let router = Router::new().fallback(get(serve_page)).with_state(served);
+            let router = Router::new().fallback(get(serve_page).post(take_message)).with_state(served);
             match HttpListener::tcp("services", listener, ListenerSettings::for_one_machine()) {
                 Ok(listener) => listener.serve(TowerService::new(router), CancellationToken::new()).await,
                 Err(error) => {
@@ -136,4 +153,17 @@ async fn serve_page(State(pages): State<PageStore>, request: Request) -> Respons
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
     (headers, [(header::CONTENT_TYPE, page.content_type)], page.body).into_response()
+}
+
+/// Puts a message into its inbox.
+async fn take_message(State(pages): State<PageStore>, uri: Uri, headers: HeaderMap, body: Bytes) -> StatusCode {
+    let Some(inbox) = pages.inbox(uri.path()) else { return StatusCode::NOT_FOUND };
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| MESSAGE_CONTENT_TYPES.contains(&kind)) {
+        return StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    }
+    match inbox.try_send(body) {
+        Ok(()) => StatusCode::OK,
+        Err(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
 }

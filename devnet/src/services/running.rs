@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
 };
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -15,14 +16,16 @@ use svc_trust::{
     proof::ProofSuite,
 };
 use svc_wire::timestamp;
+use tokio::sync::mpsc;
 
 use super::{
     claims::{self, publish_documents},
     did_log::{self, DidLogWriter},
     error::ServicesError,
+    first_log::FirstLogWriter,
     identity::{MAIN_KEY_LABEL, ServiceIdentity, verification_method},
     page_server::{DID_LOG_CONTENT_TYPE, JSON_CONTENT_TYPE, PageAnswers, PageServer, PageStore, StaticPage},
-    spec::{CredentialFormat, ExpectedVerdict, ServiceDidMethod},
+    spec::{CredentialFormat, ExpectedVerdict, ServiceDidMethod, ServiceForm},
 };
 
 /// A service and its expected verdict.
@@ -121,6 +124,11 @@ impl DevnetServices {
         self.host.pages.put(path.to_owned(), content_type, body.into());
     }
 
+    /// Opens the inbox at a path; messages that are posted there arrive. The path has one inbox at a time.
+    pub(crate) fn open_inbox(&self, path: &str) -> mpsc::Receiver<Bytes> {
+        self.host.pages.open_inbox(path.to_owned())
+    }
+
     /// Removes the page at a path.
     pub fn unpublish(&self, path: &str) {
         self.host.pages.remove(path);
@@ -149,7 +157,10 @@ impl DevnetServices {
         let last = did_log::newest_entry_member(&log, "versionTime");
         let last = last.as_ref().and_then(Value::as_str).and_then(timestamp::parse_rfc3339).unwrap_or_default();
         let next = timestamp::iso_seconds(&prost_types::Timestamp { seconds: last.seconds + 1, nanos: 0 });
-        let log = DidLogWriter::for_service(name).append_entry(&log, document, &next, false).await?;
+        let log = match identity.form {
+            ServiceForm::Present => DidLogWriter::for_service(name).append_entry(&log, document, &next, false).await?,
+            ServiceForm::FirstGeneration => FirstLogWriter::for_service(name).append_entry(&log, document, &next)?,
+        };
         self.publish(&path, DID_LOG_CONTENT_TYPE, log);
         Ok(())
     }

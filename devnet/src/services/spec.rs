@@ -105,6 +105,9 @@ pub struct ServiceSpec {
     /// Format of the credentials that it holds.
     #[serde(default)]
     pub suite: CredentialFormat,
+    /// Form of its log, document and credentials.
+    #[serde(default)]
+    pub form: ServiceForm,
     /// Schemas that it issues credentials of.
     #[serde(default)]
     pub issues: BTreeMap<String, IssuerSpec>,
@@ -201,6 +204,17 @@ pub enum ServiceDidMethod {
     Webvh,
     /// A DID that cannot be resolved.
     Example,
+}
+
+/// Form of the log, the document and the credentials of a service.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceForm {
+    /// That of this project.
+    #[default]
+    Present,
+    /// That of the registry's first agents. Its DID is a did:webvh.
+    FirstGeneration,
 }
 
 /// Format of credentials and presentations: proof suite and data model.

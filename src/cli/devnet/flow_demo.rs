@@ -1,20 +1,25 @@
 //! `svc devnet --demo-flows`: a participant is validated and gets its credential between two agents, driven through MCP, and the
-//! credential is found again in its document and at the indexer.
+//! credential is found again in its document and at the indexer. Then an agent of the first generation does the same on either side.
 
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
+use svc_peer::AgentAddress;
 use tokio::time::timeout;
 
-use super::agent_demo::WebhookConsumer;
+use super::{agent_demo::WebhookConsumer, first_agent_demo};
 use crate::{cli::output::print_line, mcp_client::McpClient, network::LocalNetwork};
 
 /// Longest wait for one step.
-const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs the demo, and prints each step.
-pub(super) async fn run(network: &LocalNetwork, mut consumer: WebhookConsumer) -> anyhow::Result<()> {
+pub(super) async fn run(
+    network: &LocalNetwork,
+    mut consumer: WebhookConsumer,
+    agent: AgentAddress,
+) -> anyhow::Result<()> {
     let [validator, applicant, ..] = &network.agents[..] else { bail!("the scenario has not two agents") };
     let (validator, applicant) = (validator.server.did(), applicant.server.did());
     print_line(format!("The validator is {validator}\nThe applicant is {applicant}"));
@@ -77,17 +82,23 @@ pub(super) async fn run(network: &LocalNetwork, mut consumer: WebhookConsumer) -
     );
     completed.await.context("no webhook came within a minute")??;
     print_line("\n8. The validator's webhook consumer heard of every state, up to COMPLETED");
+    first_agent_demo::run(&demo, agent).await?;
     demo.client.close().await;
     Ok(())
 }
 
-struct FlowDemo<'a> {
-    network: &'a LocalNetwork,
+pub(super) struct FlowDemo<'a> {
+    pub network: &'a LocalNetwork,
     client: McpClient,
 }
 
 impl FlowDemo<'_> {
-    async fn call(&self, tool: &str, given: Value) -> anyhow::Result<Value> {
+    /// DID of an agent, by its place in the scenario.
+    pub fn agent_did(&self, place: usize) -> anyhow::Result<String> {
+        Ok(self.network.agents.get(place).context("the scenario has no such agent")?.server.did())
+    }
+
+    pub async fn call(&self, tool: &str, given: Value) -> anyhow::Result<Value> {
         let Value::Object(arguments) = given else { bail!("arguments are an object") };
         let called = self.client.call_tool(tool, arguments).await?;
         let answer = called.structured_content.unwrap_or_default();
@@ -96,7 +107,7 @@ impl FlowDemo<'_> {
     }
 
     /// Waits until an agent lists a flow in a state.
-    async fn await_flow(&self, filter: Value, state: &str) -> anyhow::Result<Value> {
+    pub async fn await_flow(&self, filter: Value, state: &str) -> anyhow::Result<Value> {
         let mut heights = self.network.devnet.node.watch_heights();
         let mut last = Value::Null;
         let reached = async {
@@ -115,7 +126,7 @@ impl FlowDemo<'_> {
     }
 
     /// Waits for the indexer's judgement of a DID; it changes with blocks only.
-    async fn await_answer(&self, did: &str, is_wanted: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
+    pub async fn await_answer(&self, did: &str, is_wanted: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
         let client = reqwest::Client::new();
         let url = format!("{}/v4/verifiable-trust/resolve", self.network.indexer_origin());
         let mut heights = self.network.devnet.node.watch_heights();

@@ -51,15 +51,20 @@ impl DemoHome {
         self.0.join("access.toml")
     }
 
+    /// Gives the agents their directory.
+    pub fn keep(&self, agents: &mut LocalAgentConfig) {
+        agents.home = Some(self.0.clone());
+    }
+
     /// Gives the agents their directory, and the first one its conditions.
     pub fn configure(&self, agents: &mut LocalAgentConfig) {
-        agents.home = Some(self.0.clone());
+        self.keep(agents);
         agents.access = vec![access_settings(&self.conditions())];
         agents.waits_for_setup = true;
     }
 
     /// The socket of an agent.
-    fn socket(&self, agent: &LocalAgent) -> AgentAddress {
+    pub fn socket(&self, agent: &LocalAgent) -> AgentAddress {
         AgentAddress::Socket(self.0.join(format!("{}.sock", agent.name)))
     }
 }

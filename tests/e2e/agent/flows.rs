@@ -71,8 +71,13 @@ impl TestNetwork {
 
     /// Waits until the index shows a credential among the presentations of the applicant, which it has verified.
     async fn await_presentation(&self, credential: &Value) {
+        self.await_presentation_of(&self.agent_did(APPLICANT), credential).await;
+    }
+
+    /// The same for any DID.
+    pub(super) async fn await_presentation_of(&self, did: &str, credential: &Value) {
         let url = format!("{}/v4/verifiable-trust/resolve", self.network.indexer_origin());
-        let wanted = json!({"did": self.agent_did(APPLICANT), "presentations": true});
+        let wanted = json!({"did": did, "presentations": true});
         self.wait_until("the index has it among the presentations", async || {
             let answer = reqwest::Client::new().post(&url).json(&wanted).send().await.expect("an answer");
             let shown: Value = answer.json().await.expect("JSON");

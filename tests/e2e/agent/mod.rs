@@ -7,6 +7,7 @@ mod admin_routes;
 mod agent_process;
 mod claims;
 mod events;
+mod first_generation;
 mod flow_adversaries;
 mod flow_faults;
 mod flow_process;

@@ -7,7 +7,8 @@ use crate::{
     scenario::{SeedError, delegable_types},
     services::{
         DID_LOG_CONTENT_TYPE, DidLogWriteError, IntendedFlaw, JSON_CONTENT_TYPE, SchemaSpec, ServiceDidMethod,
-        ServiceIdentity, ServiceSpec, did_log::DidLogWriter, identity, presentation_path,
+        ServiceForm, ServiceIdentity, ServiceSpec, did_log::DidLogWriter, first_form, first_log::FirstLogWriter,
+        identity, presentation_path,
     },
 };
 
@@ -91,7 +92,7 @@ impl ServiceProvisioner<'_> {
 
     /// Creates the DID of a service and publishes its document or log.
     async fn create_identity(&self, part: &ServiceSpec, now: i64) -> Result<ServiceIdentity, DidLogWriteError> {
-        let (name, method) = (part.name.clone(), part.method);
+        let (name, method, form) = (part.name.clone(), part.method, part.form);
         let domain = format!("localhost%3A{}:{name}", self.port);
         let at = rfc3339_text(now - 1);
         let did = match method {
@@ -99,17 +100,26 @@ impl ServiceProvisioner<'_> {
             ServiceDidMethod::Webvh => format!("did:webvh:{{SCID}}:{domain}"),
             ServiceDidMethod::Example => format!("did:example:{name}"),
         };
-        let mut document = identity::build_document(&did, &name, &self.service_entries(part, &did), part.fault, &at);
+        let entries = self.service_entries(part, &did);
+        if form == ServiceForm::FirstGeneration {
+            let inbox = format!("{}{}", self.origin(), first_form::inbox_path(&name));
+            let document = first_form::build_document(&did, &name, &inbox, &entries);
+            let (did, log) = FirstLogWriter::for_service(&name).create_log(&document, &at)?;
+            let identity = ServiceIdentity { name, did, method, form };
+            self.pages.put(identity.document_path(), DID_LOG_CONTENT_TYPE, log);
+            return Ok(identity);
+        }
+        let mut document = identity::build_document(&did, &name, &entries, part.fault, &at);
         if method == ServiceDidMethod::Webvh {
             let (did, log) = self.create_did_log(part, &document, now).await?;
-            let identity = ServiceIdentity { name, did, method };
+            let identity = ServiceIdentity { name, did, method, form };
             self.pages.put(identity.document_path(), DID_LOG_CONTENT_TYPE, log);
             return Ok(identity);
         }
         if part.fault == Some(IntendedFlaw::OtherId) {
             document["id"] = format!("{did}-of-another").into();
         }
-        let identity = ServiceIdentity { name, did, method };
+        let identity = ServiceIdentity { name, did, method, form };
         if method == ServiceDidMethod::Web && part.fault != Some(IntendedFlaw::Absent) {
             self.pages.put(identity.document_path(), JSON_CONTENT_TYPE, document.to_string());
         }

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use svc_trust::{
     EssentialCredential,
+    did_document::ProofPurpose,
     digest::{DigestAlgorithm, digest_jcs, sri_digest},
     issuance::{CredentialDraft, sign_credential, sign_presentation},
-    proof::ProofSuite,
+    proof::{ProofSuite, add_proof},
 };
 
 use super::{
@@ -15,8 +16,9 @@ use super::{
 use crate::{
     scenario::SeedError,
     services::{
-        AnchorTiming, IntendedFlaw, JSON_CONTENT_TYPE, MAIN_KEY_LABEL, SECOND_KEY_LABEL, SchemaSpec, ServiceSpec,
-        claims::essential_claims, credential::sign_with_expiry, presentation_path, schema_path,
+        AnchorTiming, IntendedFlaw, JSON_CONTENT_TYPE, MAIN_KEY_LABEL, SECOND_KEY_LABEL, SchemaSpec, ServiceForm,
+        ServiceSpec, claims::essential_claims, credential::sign_with_expiry, first_form, presentation_path,
+        schema_path,
     },
 };
 
@@ -57,6 +59,10 @@ impl ServiceProvisioner<'_> {
             self.pages.put(schema_presentation_path(service, schema), JSON_CONTENT_TYPE, shown.to_string());
         }
         Ok(())
+    }
+
+    fn has_first_form(&self, service: &str) -> bool {
+        self.identities.get(service).is_some_and(|identity| identity.form == ServiceForm::FirstGeneration)
     }
 
     fn identity_of(&self, service: &str) -> Result<&crate::services::ServiceIdentity, ProvisioningError> {
@@ -119,7 +125,10 @@ impl ServiceProvisioner<'_> {
                 }
                 if held.anchored != AnchorTiming::Never {
                     let actor = self.signer_fields(&work, issuer)?;
-                    let digest = format!("{}-{digest}", DIGEST_ALGORITHM.as_str());
+                    let mut digest = format!("{}-{digest}", DIGEST_ALGORITHM.as_str());
+                    if self.has_first_form(issuer) {
+                        digest = first_form::anchored_form(&digest, work.runner.generation());
+                    }
                     let value =
                         json!({"authority": actor["corporation"], "operator": actor["operator"], "digest": digest});
                     messages.push(("di.MsgStoreDigest", value));
@@ -169,6 +178,9 @@ impl ServiceProvisioner<'_> {
             _ => own.prover(MAIN_KEY_LABEL),
         };
         let mut credential = statement.into_credential(part.suite.suite());
+        if own.form == ServiceForm::FirstGeneration {
+            first_form::set_contexts(&mut credential);
+        }
         if fault == Some(IntendedFlaw::ProofExpired) {
             sign_with_expiry(&mut credential, &prover, &at, &rfc3339_text(now + 1));
         } else {
@@ -243,8 +255,13 @@ impl ServiceProvisioner<'_> {
         let shown_by =
             if fault == Some(IntendedFlaw::OtherHolder) { self.did(&self.ecosystem.service)? } else { &holder.did };
         let at = rfc3339_text(now);
-        let made =
-            sign_presentation(shown_by, vec![credential], &holder.prover(MAIN_KEY_LABEL), part.suite.suite(), &at);
+        let (prover, suite) = (holder.prover(MAIN_KEY_LABEL), part.suite.suite());
+        let made = if holder.form == ServiceForm::FirstGeneration {
+            let mut shown = first_form::unsigned_presentation(shown_by, credential);
+            add_proof(&mut shown, &prover, suite, ProofPurpose::Authentication, &at).map(|()| shown)
+        } else {
+            sign_presentation(shown_by, vec![credential], &prover, suite, &at)
+        };
         let mut shown = made.map_err(|reason| reason.message)?;
         match fault {
             Some(IntendedFlaw::PresentationAbsent | IntendedFlaw::PresentationOverHttp) => return Ok(()),
