@@ -28,6 +28,8 @@ const TELL_PAUSE: Duration = Duration::from_secs(10);
 const STEP_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time after which the write of an earlier run has ended.
 const EARLIER_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The parameter of the setup for messages that are sent at once.
+const SENT_AT_ONCE: &str = "sentAtOnce";
 /// The chain's refusal of a participant whose beginning has passed.
 const BEGINS_LATE: &str = "effective_from must be in the future";
 /// Writes of one step: a key that was given to an earlier write with other times is followed by another.
@@ -75,7 +77,7 @@ impl InitArgs {
             }
         }
         if is_sent_at_once {
-            query.append_pair("sentAtOnce", "true");
+            query.append_pair(SENT_AT_ONCE, "true");
         }
         format!("/v2/agent/setup?{}", query.finish())
     }
@@ -88,7 +90,13 @@ pub(super) async fn run(
     as_json: bool,
     secrets: &mut ProcessSecrets,
 ) -> anyhow::Result<()> {
-    let read = async |is_sent_at_once| Ok(api.get(&args.path(is_sent_at_once)).await?);
+    let read = async |is_sent_at_once| match api.get(&args.path(is_sent_at_once)).await {
+        // An agent of an earlier release, which was not started again yet, does not know the parameter.
+        Err(error) if is_sent_at_once && error.to_string().contains(SENT_AT_ONCE) => {
+            Ok(api.get(&args.path(false)).await?)
+        }
+        answer => Ok(answer?),
+    };
     let setup = match &args.operator {
         None => read(false).await?,
         Some(url) => {

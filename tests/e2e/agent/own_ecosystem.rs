@@ -161,9 +161,9 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str) {
         agent.kill();
         home.settings.insert("PUBLISHED_PROOFS", ED25519_2020.to_owned());
         let _agent = home.start();
-        poll_until("the second forms are gone", async || {
+        poll_until("the second forms of own credentials are gone, and those of schemas stay", async || {
             let found = presentations(&home).await;
-            found.len() == 4 && found.keys().all(|one| !one.contains("-di-"))
+            found.len() == 6 && found.keys().all(|one| !one.ends_with("-di-vtc-vp"))
         })
         .await;
         assert!(resolve().await.body["trusted"] == true);

@@ -4,7 +4,6 @@
 use svc_trust::EssentialCredential;
 
 use super::{
-    claim_documents::check_documents,
     claims::{ConfiguredClaims, claims_for},
     forms::plain_name,
     pass::Pass,
@@ -27,7 +26,7 @@ impl Pass<'_> {
         let source = self.issuer.sources.essential(account, ecosystems, (SERVICE, known), None).await?;
         let Some(source) = source else { return Ok(OwnEnd::Done) };
         let found = claims_for(&source.schema.schema.json_schema, SERVICE, configured).map_err(OwnStop::Claims)?;
-        check_documents(&self.issuer.documents, &found).await?.map_err(OwnStop::Documents)?;
+        self.issuer.documents.check(&found).await?.map_err(OwnStop::Documents)?;
         Ok(OwnEnd::Done)
     }
 }

@@ -1,15 +1,22 @@
 //! The documents that claims name by a URL and a digest, such as a logo: they are read before a credential says so of them.
 
+use std::{collections::BTreeMap, time::Duration};
+
 use futures::future::join_all;
 use serde_json::{Map, Value};
+use svc_kit::RetainedState;
 use svc_net::fetch::{BoundedFetcher, FetchError, FetchLimits};
 use svc_trust::digest::{DigestAlgorithm, matches_sri, sri_digest};
+use tokio::time::Instant;
 
 use super::claims::{ClaimProblem, FoundClaims};
 use crate::account_write::WriteStop;
 
 /// Largest document, in bytes.
 const MAX_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
+/// Time for which a document that fits is not read again, and the most that are remembered.
+const FITS_FOR: Duration = Duration::from_secs(300);
+const MAX_FITTING: usize = 256;
 const DIGEST_END: &str = "DigestSri";
 
 /// The limits of a document: it is no JSON, and a redirect would let another party choose its bytes.
@@ -56,13 +63,39 @@ enum DocumentFault {
     Unanswered(String),
 }
 
-/// Compares the documents with their digests. Fails with the problems of all of them, or where a server does not answer.
-pub(crate) async fn check_documents(
-    fetcher: &BoundedFetcher,
-    found: &FoundClaims,
-) -> Result<Result<(), Vec<ClaimProblem>>, WriteStop> {
-    let documents = named_documents(&found.claims);
-    let faults = join_all(documents.iter().map(|document| check_document(fetcher, found, document))).await;
+/// Compares documents with the digests that claims have of them. Clones share their memory.
+#[derive(Clone)]
+pub(crate) struct ClaimDocuments {
+    fetcher: BoundedFetcher,
+    /// The URLs and digests that have been found to fit, and when: the servers are those of others, and passes are frequent.
+    fitting: RetainedState<BTreeMap<(String, String), Instant>>,
+}
+
+impl ClaimDocuments {
+    pub fn new(fetcher: BoundedFetcher) -> Self {
+        Self { fetcher, fitting: RetainedState::default() }
+    }
+
+    /// Compares the documents with their digests. Fails with the problems of all of them, or where a server does not answer.
+    pub async fn check(&self, found: &FoundClaims) -> Result<Result<(), Vec<ClaimProblem>>, WriteStop> {
+        let mut documents = named_documents(&found.claims);
+        let key = |document: &NamedDocument<'_>| (document.url.to_owned(), document.digest.to_owned());
+        self.fitting.with(|fitting| {
+            fitting.retain(|_, at| at.elapsed() < FITS_FOR);
+            documents.retain(|document| !fitting.contains_key(&key(document)));
+        });
+        let faults = join_all(documents.iter().map(|document| check_document(&self.fetcher, found, document))).await;
+        self.fitting.with(|fitting| {
+            let fits = documents.iter().zip(&faults).filter(|(_, fault)| fault.is_none());
+            fitting.extend(
+                fits.take(MAX_FITTING.saturating_sub(fitting.len())).map(|(one, _)| (key(one), Instant::now())),
+            );
+        });
+        judge(faults)
+    }
+}
+
+fn judge(faults: Vec<Option<DocumentFault>>) -> Result<Result<(), Vec<ClaimProblem>>, WriteStop> {
     let (mut problems, mut unanswered) = (Vec::new(), None);
     for fault in faults.into_iter().flatten() {
         match fault {
@@ -92,6 +125,10 @@ async fn check_document(
         Err(error @ FetchError::TooManyRedirects { .. }) => {
             let found = error.to_string().replace(" more than 0 times", "");
             return problem(of_url, found, "the URL of the document itself, without a redirect");
+        }
+        // The server says that there is no such document; other refusals may pass.
+        Err(error @ FetchError::HttpStatus { status: 400..=407 | 409..=424 | 426..=428 | 430..=499, .. }) => {
+            return problem(of_url, error.to_string(), "the URL of a document");
         }
         Err(error @ (FetchError::HttpStatus { .. } | FetchError::TimedOut { .. } | FetchError::Unreachable { .. })) => {
             return Some(DocumentFault::Unanswered(format!("{}: {error}; it is tried again", setting(of_url))));

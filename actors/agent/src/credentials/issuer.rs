@@ -6,7 +6,6 @@ use std::{cmp::Reverse, sync::Arc};
 use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
 use svc_didcomm::flow::CredentialTerms;
-use svc_net::fetch::BoundedFetcher;
 use svc_trust::{
     RejectionCode, RejectionReason, authorize_holder,
     did_document::ProofPurpose,
@@ -21,6 +20,7 @@ use svc_wire::{
 use uuid::Uuid;
 
 use super::{
+    claim_documents::ClaimDocuments,
     claims::{check_claim_texts, claim_violations, claims_digest},
     core::{HeldFacts, reason_to_withdraw},
     forms::{CredentialForm, PublishedProofs},
@@ -106,7 +106,7 @@ pub(crate) struct CredentialIssuer {
     pub proofs: PublishedProofs,
     pub sessions: SessionLocks,
     /// Reads the documents that claims name.
-    pub documents: BoundedFetcher,
+    pub documents: ClaimDocuments,
 }
 
 /// The registry's side of a credential that may be issued.

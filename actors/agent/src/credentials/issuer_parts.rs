@@ -3,8 +3,8 @@
 use svc_net::{evidence::EvidenceFetcher, fetch::BoundedFetcher};
 
 use super::{
-    forms::PublishedProofs, issuer::CredentialIssuer, judge::CredentialJudge, session_locks::SessionLocks,
-    settings::CredentialSettings,
+    claim_documents::ClaimDocuments, forms::PublishedProofs, issuer::CredentialIssuer, judge::CredentialJudge,
+    session_locks::SessionLocks, settings::CredentialSettings,
 };
 use crate::{
     account_write::WritingAccount, chain_link::ChainAccess, keeper::KeeperHandle, registry::SchemaSources,
@@ -23,7 +23,7 @@ pub(crate) struct IssuerParts {
     judge: CredentialJudge,
     sources: SchemaSources,
     sessions: SessionLocks,
-    pub documents: BoundedFetcher,
+    pub documents: ClaimDocuments,
 }
 
 impl IssuerParts {
@@ -34,7 +34,7 @@ impl IssuerParts {
         settings: &CredentialSettings,
         fetcher: BoundedFetcher,
     ) -> Self {
-        let (documents, fetcher) = (fetcher.clone(), EvidenceFetcher::new(fetcher));
+        let (documents, fetcher) = (ClaimDocuments::new(fetcher.clone()), EvidenceFetcher::new(fetcher));
         let judge = CredentialJudge { fetcher: fetcher.clone(), essential_schemas: settings.own_essential_schemas() };
         let (sources, sessions) = (SchemaSources::new(fetcher), SessionLocks::default());
         Self {

@@ -35,16 +35,6 @@ use crate::{
     store::StoredCredential,
 };
 
-pub(crate) use self::{
-    claim_documents::check_documents,
-    claims::FoundClaims,
-    forms::plain_name,
-    import::import,
-    issuer::{Authority, CredentialIssuer, IssueStop, proof_method},
-    issuer_parts::IssuerParts,
-    judge::{JudgedCredential, begin_of},
-    pass::MAX_SCHEMAS,
-};
 pub use self::{
     claim_documents::document_digest,
     claims::{
@@ -55,6 +45,15 @@ pub use self::{
     issuer::IssueRequest,
     report::PassReport,
     settings::{CredentialMode, CredentialSettings, OWN_DID},
+};
+pub(crate) use self::{
+    claims::FoundClaims,
+    forms::{CredentialForm, plain_name},
+    import::import,
+    issuer::{Authority, CredentialIssuer, IssueStop, proof_method},
+    issuer_parts::IssuerParts,
+    judge::{JudgedCredential, begin_of},
+    pass::MAX_SCHEMAS,
 };
 
 /// The answer to a request for one credential.

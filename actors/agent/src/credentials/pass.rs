@@ -13,10 +13,11 @@ use svc_trust::{EssentialCredential, did_document::ProofPurpose, proof::ProofSui
 use svc_wire::timestamp;
 
 use super::{
-    claim_documents::check_documents,
     claims::{ConfiguredClaims, claims_digest, claims_for, unused_settings},
-    core::{HeldFacts, OwnSituation, OwnStep, find_held, is_unwanted, next_own_step, reason_to_withdraw},
-    forms::CredentialForm,
+    core::{
+        HeldFacts, OwnSituation, OwnStep, find_held, is_of_another, is_unwanted, next_own_step, reason_to_withdraw,
+    },
+    forms::{CredentialForm, FormChange, FoundForm, plain_name},
     issuer::{CredentialIssuer, IssueRequest},
     report::{OwnEnd, OwnStop, PassReport},
     settings::{CredentialMode, CredentialSettings},
@@ -27,7 +28,7 @@ use crate::{
     document::proof_suite,
     grant::BlockedReason,
     registry::{NodeRegistry, all_to_evidence, name_of},
-    store::{CredentialKind, KEY_REMOVED, StoredCredential},
+    store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential},
 };
 
 /// Issued credentials that one pass anchors, and those that are sent at once: one that a node forgets holds up none of the others.
@@ -81,6 +82,7 @@ impl Pass<'_> {
     pub async fn run(&self) -> Result<PassReport, WriteStop> {
         let mut report = PassReport::default();
         self.withdraw_unproven().await?;
+        self.name_forms().await?;
         self.withdraw().await?;
         // A revoked credential is out of the document before anything is sent. A publication that failed is repeated so, too.
         self.publish(&mut report).await;
@@ -229,6 +231,9 @@ impl Pass<'_> {
         let found = claims_for(json_schema, essential, configured).map_err(OwnStop::Claims)?;
         let digest = claims_digest(&found.claims);
         let schema_id = source.schema.schema.id;
+        if stored.iter().any(|one| is_of_another(one, schema_id, self.did())) {
+            return Ok(OwnEnd::Done);
+        }
         let (waiting, held) = find_held(&stored, (schema_id, form), self.did());
         let terms = CredentialTerms::default();
         let request = IssueRequest {
@@ -238,10 +243,8 @@ impl Pass<'_> {
             valid_until: None,
             terms,
         };
-        if !self.may_have_form(&stored, &request, form) {
-            // Claims that were changed may have one form left.
-            let gone: Vec<_> = held.iter().map(|one| (one.id.clone(), "NOT_WANTED".to_owned())).collect();
-            store.withdraw_credentials(&gone).await?;
+        if form == CredentialForm::Second && !self.issuer.has_form(&subject_of(&request), form) {
+            self.end_second_form(&stored, name_of(essential)).await?;
             return Ok(OwnEnd::Done);
         }
         let authority = self.issuer.read_authority(self.did(), &source.schema, CredentialKind::Own).await;
@@ -281,7 +284,7 @@ impl Pass<'_> {
                     return Err(WriteStop::Failed(reason).into());
                 }
                 // It is known before a participant is paid for whether the claims can be signed.
-                check_documents(&self.issuer.documents, &found).await?.map_err(OwnStop::Documents)?;
+                self.issuer.documents.check(&found).await?.map_err(OwnStop::Documents)?;
                 // Without a grant nothing is signed that could not be anchored.
                 let authority = authority?;
                 let unused = unused_settings(json_schema, essential, configured);
@@ -296,10 +299,49 @@ impl Pass<'_> {
         Ok(OwnEnd::Done)
     }
 
-    /// Whether a credential has a form. Where another issuer's stands in the place of the first one there is no second.
-    fn may_have_form(&self, stored: &[StoredCredential], request: &IssueRequest, form: CredentialForm) -> bool {
-        let (_, main) = find_held(stored, (request.schema_id, CredentialForm::Main), self.did());
-        let is_own = main.is_none_or(|main| main.kind == CredentialKind::Own);
-        form == CredentialForm::Main || (is_own && self.issuer.has_form(&subject_of(request), form))
+    /// Gives the credentials the names of their forms: the setting may have changed since they were issued.
+    async fn name_forms(&self) -> Result<(), WriteStop> {
+        let store = &self.issuer.account.store;
+        let stored = store.held_credentials().await?;
+        for one in stored.iter().filter(|one| matches!(one.kind, CredentialKind::Own | CredentialKind::Received)) {
+            let body: Value = serde_json::from_str(&one.body).unwrap_or_default();
+            let plain = plain_name(&one.name);
+            let is_other = |other: &&StoredCredential| other.kind != CredentialKind::Schema && other.id != one.id;
+            let found = FoundForm {
+                suite: proof_suite(&body),
+                is_own: one.kind == CredentialKind::Own,
+                has_second: self.issuer.has_form(&body["credentialSubject"], CredentialForm::Second),
+                is_free: !stored.iter().filter(is_other).any(|other| plain_name(&other.name) == plain),
+            };
+            match self.issuer.proofs.change_of(&one.name, found) {
+                Some(FormChange::Rename(form)) => store.rename_credential(one, &form.name(plain)).await?,
+                Some(FormChange::Withdraw) => {
+                    store.withdraw_credentials(&[(one.id.clone(), "REPLACED".to_owned())]).await?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the second form of a credential away, whose claims have one form now, once that one is presented.
+    async fn end_second_form(&self, stored: &[StoredCredential], plain: &str) -> Result<(), WriteStop> {
+        let own = |name: String| stored.iter().filter(move |one| one.kind == CredentialKind::Own && one.name == name);
+        let is_older = |one: &StoredCredential| {
+            let body: Value = serde_json::from_str(&one.body).unwrap_or_default();
+            one.state == CredentialState::Anchored && proof_suite(&body) == ProofSuite::Ed25519Signature2020
+        };
+        if own(CredentialForm::Main.name(plain)).any(is_older) {
+            return Ok(());
+        }
+        for one in own(CredentialForm::Second.name(plain)) {
+            if one.state == CredentialState::Anchored {
+                let withdrawn = [(one.id.clone(), "NOT_WANTED".to_owned())];
+                self.issuer.account.store.withdraw_credentials(&withdrawn).await?;
+            } else {
+                self.issuer.give_up(one).await?;
+            }
+        }
+        Ok(())
     }
 }

@@ -46,7 +46,10 @@ impl Pass<'_> {
                 withdrawn.push((one.id.clone(), "SCHEMA_ARCHIVED".to_owned()));
             } else if schema.ecosystem_did != self.did() {
                 withdrawn.push((one.id.clone(), "SCHEMA_OF_ANOTHER".to_owned()));
-            } else if !self.issuer.proofs.forms().contains(&CredentialForm::of(&one.name)) {
+            } else if one.state == CredentialState::Signed
+                && !self.issuer.proofs.forms().contains(&CredentialForm::of(&one.name))
+            {
+                // One that is anchored may be named by credentials of others, and stays.
                 withdrawn.push((one.id.clone(), "NOT_WANTED".to_owned()));
             }
         }

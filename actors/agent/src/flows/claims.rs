@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     account_write::WriteStop,
-    credentials::{ClaimSettings, FoundClaims, check_documents, claims_for, problems_text},
+    credentials::{ClaimSettings, FoundClaims, claims_for, problems_text},
 };
 
 /// Sources of claims.
@@ -61,7 +61,7 @@ impl FlowService {
         schema: WantedSchema<'_>,
     ) -> Result<Option<Map<String, Value>>, ClaimsStop> {
         let Some(found) = self.0.claims.claims(given, schema).await? else { return Ok(None) };
-        match check_documents(&self.0.issuer.documents, &found).await {
+        match self.0.issuer.documents.check(&found).await {
             Ok(Ok(())) => Ok(Some(found.claims)),
             Ok(Err(problems)) => Err(ClaimsStop::Documents(problems_text(&problems))),
             Err(WriteStop::Failed(reason)) => Err(ClaimsStop::Unanswered(reason)),

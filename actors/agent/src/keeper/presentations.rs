@@ -51,7 +51,7 @@ pub(super) struct PresentationKey {
 impl PresentationSource {
     pub fn new(shown: &[&StoredCredential], with: &PresentationKey) -> Self {
         // The link of an essential credential has kept its name; that of another one has been renamed.
-        let part = |one: &&StoredCredential| match is_schema_id(&one.name) {
+        let part = |one: &&StoredCredential| match is_schema_id(&one.name) || plain_name(&one.name) != one.name {
             true => format!("{} {}", one.name, one.id),
             false => one.id.clone(),
         };

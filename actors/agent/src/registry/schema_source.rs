@@ -29,8 +29,8 @@ use crate::{
 const KEEP_TIME: Duration = Duration::from_secs(300);
 /// Time for which something that is missing among them is not looked for again: an ecosystem may just have made its schema.
 const ABSENCE_KEEP_TIME: Duration = Duration::from_secs(2);
-/// Presentations of one ecosystem that are read.
-const MAX_PRESENTATIONS: usize = 64;
+/// Presentations of one ecosystem that are read: those of 64 schemas in both forms.
+const MAX_PRESENTATIONS: usize = 128;
 /// Ecosystems that are kept.
 const MAX_ECOSYSTEMS: usize = 256;
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     account_write::WriteStop,
-    credentials::{CredentialMode, MAX_SCHEMAS, plain_name},
+    credentials::{CredentialForm, CredentialMode, MAX_SCHEMAS},
     grant::{AgentAccount, LIST_LIMIT, read_authorizations, read_corporation_account},
     registry::name_of,
     store::{CredentialKind, CredentialState, StoredCredential},
@@ -150,10 +150,13 @@ impl SetupSource<'_> {
     ) -> Result<(Vec<WantedParticipant>, Vec<CredentialFacts>), WriteStop> {
         let (mut wanted, mut credentials) = (Vec::new(), Vec::new());
         let presented = |name: &str| {
-            let is_it =
-                |one: &&StoredCredential| plain_name(&one.name) == name && one.state == CredentialState::Anchored;
-            let found = held.iter().find(is_it);
+            let found = held.iter().find(|one| one.name == name && one.state == CredentialState::Anchored);
             found.map(|one| CredentialProgress::Presented(one.valid_until))
+        };
+        // That of another issuer has one form.
+        let received = |name: &str| {
+            let forms = [CredentialForm::Main, CredentialForm::Second];
+            forms.into_iter().find_map(|form| presented(&form.name(name)))
         };
         let problems_of = |name: &str| self.claims.get(name).cloned().unwrap_or_default();
         let mut is_complete_alone = false;
@@ -167,6 +170,11 @@ impl SetupSource<'_> {
                     CredentialProgress::Issuing(reason.unwrap_or_else(|| "the agent issues it once it may".to_owned()))
                 });
                 credentials.push(CredentialFacts { name: name.to_owned(), state, claims: problems_of(name) });
+                let second = CredentialForm::Second.name(name);
+                let waits = self.waiting.get(&second).cloned().map(CredentialProgress::Issuing);
+                if let Some(state) = waits.or_else(|| presented(&second)) {
+                    credentials.push(CredentialFacts { name: second, state, claims: Vec::new() });
+                }
             }
         }
         let holder = self.want_holder(options, is_complete_alone, participants, now).await?;
@@ -179,13 +187,13 @@ impl SetupSource<'_> {
         match self.mode {
             CredentialMode::Standalone { .. } if !is_complete_alone => {
                 let names = [EssentialCredential::Organization, EssentialCredential::Persona].map(name_of);
-                let found = names.into_iter().find_map(|name| Some((name, presented(name)?)));
+                let found = names.into_iter().find_map(|name| Some((name, received(name)?)));
                 let (name, state) = found.unwrap_or_else(|| (names[0], awaited(None)));
                 credentials.push(CredentialFacts { name: name.to_owned(), state, claims: Vec::new() });
             }
             CredentialMode::Delegated { parent, .. } => {
                 let name = name_of(EssentialCredential::Service);
-                let state = presented(name).unwrap_or_else(|| awaited(Some(parent.clone())));
+                let state = received(name).unwrap_or_else(|| awaited(Some(parent.clone())));
                 credentials.push(CredentialFacts { name: name.to_owned(), state, claims: problems_of(name) });
             }
             CredentialMode::Standalone { .. } | CredentialMode::Off => {}

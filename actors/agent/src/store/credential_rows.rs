@@ -262,6 +262,18 @@ impl AgentStore {
         Ok(is_taken)
     }
 
+    /// Gives a credential another name, in place of the one that has it.
+    pub async fn rename_credential(&self, credential: &StoredCredential, name: &str) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let sql = "UPDATE credential SET name = $2 WHERE id = $1 AND state <> 'withdrawn'";
+        let renamed = sqlx::query(sql).bind(&credential.id).bind(name).execute(&mut *transaction).await?;
+        if renamed.rows_affected() == 1 {
+            withdraw_others(&mut transaction, &StoredCredential { name: name.to_owned(), ..credential.clone() })
+                .await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+
     /// Returns the verification methods that the proofs of a kind of credentials in use need.
     pub async fn proof_methods(&self, kind: CredentialKind) -> Result<Vec<String>, AgentStoreError> {
         let sql = "SELECT DISTINCT proof_method FROM credential WHERE state IN ('signed', 'anchored') AND kind = $1";

@@ -21,7 +21,8 @@ use uuid::Uuid;
 use super::outcome::{Done, StepStop};
 use crate::{
     account_write::WritingAccount,
-    credentials::{JudgedCredential, begin_of, import},
+    credentials::{CredentialForm, JudgedCredential, begin_of, import},
+    document::proof_suite,
     error::RefusalCode,
     flows::{
         facts::ShownParticipant,
@@ -30,7 +31,7 @@ use crate::{
     },
     participant::state_of,
     registry::NodeRegistry,
-    store::{ContentKind, FlowContent},
+    store::{ContentKind, CredentialKind, FlowContent, StoredCredential},
 };
 
 /// Pause between two looks at the node.
@@ -224,7 +225,12 @@ impl FlowService {
         let begins_later = not_before.is_some_and(|begin| begin > timestamp::unix_nanos(&account.chain_time()));
         let held = self.0.store.held_credentials().await?;
         // Until it begins it takes the place of none that counts.
-        let would_replace = begins_later && held.iter().any(|one| one.schema_id == record.schema_id);
+        let form = self.0.credentials.proofs.form_of(proof_suite(&credential));
+        let is_in_place = |one: &StoredCredential| {
+            let is_form = CredentialForm::of(&one.name) == form;
+            one.kind != CredentialKind::Schema && one.schema_id == record.schema_id && is_form
+        };
+        let would_replace = begins_later && held.iter().any(is_in_place);
         if is_wanted && !would_replace {
             match import(&issuing, &self.0.credentials, credential, not_before).await {
                 Ok(_) => is_published = true,

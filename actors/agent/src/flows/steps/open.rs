@@ -15,7 +15,7 @@ use crate::{
     error::RefusalCode,
     flow_directory::NamedParticipant,
     flows::{
-        claims::{ClaimsStop, WantedSchema},
+        claims::WantedSchema,
         service::{FlowChange, FlowService},
     },
     registry::{NodeRegistry, SchemaOnChain},
@@ -61,10 +61,8 @@ impl FlowService {
         let essential = self.essential(&schema);
         let wanted = WantedSchema { id: record.schema_id, essential, json_schema: &schema.schema.json_schema };
         let claims = if record.is_holder {
-            self.opening_claims(given, wanted).await.map_err(|stop| match stop {
-                ClaimsStop::Unanswered(_) => StepStop::Failed(stop.to_string()),
-                _ => StepStop::blocked("CLAIMS_UNREADABLE", stop.to_string()),
-            })?
+            let claims = self.opening_claims(given, wanted).await;
+            claims.map_err(|stop| StepStop::blocked("CLAIMS_UNREADABLE", stop.to_string()))?
         } else {
             given.cloned()
         };
