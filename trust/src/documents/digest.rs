@@ -112,6 +112,18 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_is_looked_up_with_its_algorithm_and_without() {
+        let digest = digest_jcs(&json!({}), DigestAlgorithm::Sha384).expect("a digest");
+        let text = format!("sha384-{digest}");
+        assert_eq!(digest_forms(&text), [text.clone(), digest.clone()]);
+        assert_eq!(
+            digest_forms(&digest),
+            [digest.clone(), format!("sha256-{digest}"), text.clone(), format!("sha512-{digest}")]
+        );
+        assert_eq!((bare_digest(&text), bare_digest(&digest)), (Some(digest.as_str()), None));
+    }
+
+    #[test]
     fn an_integrity_text_matches_only_its_own_bytes() {
         let text = sri_digest(b"x", DigestAlgorithm::Sha384);
         assert!(text.starts_with("sha384-") && matches_sri(b"x", &text));

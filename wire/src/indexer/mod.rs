@@ -4,4 +4,5 @@ pub mod block_subscription;
 pub mod event_stream;
 pub mod indexer_reads;
 pub mod participant_state;
+mod trust_channels;
 pub mod trust_stream;

@@ -144,7 +144,7 @@ async fn deposits_weights_and_counts_alone_mark_a_change_for_their_flags_only() 
     // The marks of each block for the graph, and without flags.
     let marks: [[&[(&str, &str)]; 2]; 6] = [
         [&[(CORPORATION, "corporation")], &[]],
-        [&[(CORPORATION, "corporation"), (DID, "participations")], &[]],
+        [&[(DID, "participations"), (CORPORATION, "corporation")], &[]],
         [&[], &[]],
         [&[], &[]],
         [&[(CORPORATION, "corporation")], &[(CORPORATION, "corporation")]],
