@@ -342,7 +342,8 @@ impl Devnet {
         let services = self.services.as_ref().ok_or_else(|| missing("services"))?;
         let time = self.node.read_core(|core| core.latest().map(|block| block.time)).unwrap_or_default();
         let at = timestamp::iso_seconds(&time);
-        let credential = services.issue_credential(service, (&ecosystem.service, schema), subject, &at)?;
+        let schema_id = self.address(&format!("{schema}.schema"));
+        let credential = services.issue_credential(service, (&ecosystem.service, schema_id), subject, &at)?;
         let digest = anchored_digest(&credential, DigestAlgorithm::Sha384).unwrap_or_default();
         let anchor = json!({
             "authority": format!("${service}.corporation"), "operator": format!("${}", ecosystem.clerk), "digest": digest,

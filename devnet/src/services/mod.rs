@@ -21,8 +21,8 @@ pub use error::ServicesError;
 pub use identity::{MAIN_KEY_LABEL, SECOND_KEY_LABEL, ServiceIdentity, verification_method};
 pub use page_server::{DID_LOG_CONTENT_TYPE, JSON_CONTENT_TYPE, PageAnswers, StaticPage};
 pub(crate) use provisioner::ServiceProvisioner;
-pub use running::{DevnetService, DevnetServices, presentation_path};
-pub(crate) use running::{StoredServices, schema_path};
+pub(crate) use running::StoredServices;
+pub use running::{DevnetService, DevnetServices, presentation_path, schema_path};
 pub use spec::{
     AnchorTiming, CredentialFormat, CredentialSpec, DidServiceSpec, EcosystemSpec, ExpectedVerdict, HolderOnboarding,
     IntendedFlaw, IssuerOnboarding, IssuerSpec, ParticipantOutcome, ProvisioningPhase, SchemaSpec, ServiceDidMethod,

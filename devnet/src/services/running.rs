@@ -181,17 +181,17 @@ impl DevnetServices {
         serde_json::from_str(&self.page(&presentation_path(name, schema))?.body).ok()
     }
 
-    /// Issues a credential of a schema, signed with the main key of a service. `schema` is the service of its ecosystem with its name.
+    /// Issues a credential of a schema, signed with the main key of a service. `schema` is the service of its ecosystem with its id.
     pub fn issue_credential(
         &self,
         service: &str,
-        (ecosystem, schema): (&str, &str),
+        (ecosystem, schema_id): (&str, &str),
         subject: Value,
         at: &str,
     ) -> Result<Value, ServicesError> {
         let issuer = &self.get(service)?.identity;
-        let path = schema_path(ecosystem, schema);
-        let page = self.page(&path).ok_or_else(|| ServicesError::Unknown(schema.to_owned()))?;
+        let path = schema_path(ecosystem, schema_id);
+        let page = self.page(&path).ok_or_else(|| ServicesError::Unknown(format!("schema {schema_id}")))?;
         let part = Sha256::digest(format!("{subject} {at}"));
         let draft = CredentialDraft {
             id: format!("{}/{service}/credentials/{}", self.origin(), hex::encode(&part[..8])),
@@ -232,9 +232,11 @@ pub fn presentation_path(service: &str, schema: &str) -> String {
     format!("/{service}/vt/{schema}-vp.json")
 }
 
-/// Returns the path of the credential of a schema.
-pub(crate) fn schema_path(service: &str, schema: &str) -> String {
-    format!("/{service}/vt/schemas/{schema}.json")
+/// Returns the path of the credential of a schema with an id. Agents of the first generation know no other form of its end.
+pub fn schema_path(service: &str, schema_id: &str) -> String {
+    let digits = hex::encode(Sha256::digest(format!("{service} {schema_id}")));
+    let (folder, _) = digits.split_at(8);
+    format!("/{service}/vt/{folder}/schemas-{schema_id}-jsc.json")
 }
 
 pub(super) fn localhost_origin(port: u16) -> String {

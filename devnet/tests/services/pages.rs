@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 use svc_devnet::{
     Devnet, DevnetConfig, DevnetError,
-    services::{CredentialFormat, DevnetServices, MAIN_KEY_LABEL, ServicesError},
+    services::{CredentialFormat, DevnetServices, MAIN_KEY_LABEL, ServicesError, schema_path},
 };
 use svc_trust::{
     RejectionCode,
@@ -34,7 +34,8 @@ async fn all_pages(devnet: &Devnet) -> Vec<(String, String)> {
         paths.extend(
             ["service", "organization", "persona", "riddle"].map(|schema| format!("/{name}/vt/{schema}-vp.json")),
         );
-        paths.extend(["service", "persona"].map(|schema| format!("/{name}/vt/schemas/{schema}.json")));
+        let schema_id = |schema: &str| devnet.address(&format!("{schema}.schema"));
+        paths.extend(["service", "persona"].map(|schema| schema_path(name, schema_id(schema))));
         for path in paths {
             all.extend(services(devnet).page(&path).map(|page| (path, page.body)));
         }

@@ -37,7 +37,7 @@ impl ServiceProvisioner<'_> {
             let id = work.value(&format!("{}.schema", schema.name))?;
             let text = work.runner.json_schema(&id).await?;
             let reference = format!("{}{id}", work.runner.schema_prefix());
-            let path = schema_path(service, &schema.name);
+            let path = schema_path(service, &id);
             let made = self.schema_credential(service, &path, Some(&reference), &text, &at);
             let credential = made.map_err(|error| work.step_error(error))?;
             let body = credential.to_string();
@@ -229,9 +229,9 @@ impl ServiceProvisioner<'_> {
             Some(IntendedFlaw::SchemaByStranger) => Some((part.name.as_str(), Some(reference))),
             _ => None,
         };
-        if let Some((by, reference)) = instead {
-            let path = schema_path(&part.name, &schema.name);
-            let body = self.schema_credential(by, &path, reference, schema.text(), at)?.to_string();
+        if let Some((by, instead)) = instead {
+            let path = schema_path(&part.name, reference.strip_prefix(prefix).unwrap_or_default());
+            let body = self.schema_credential(by, &path, instead, schema.text(), at)?.to_string();
             (url, digest) = (format!("{}{path}", self.origin()), sri_digest(body.as_bytes(), DIGEST_ALGORITHM));
             self.pages.put(path, JSON_CONTENT_TYPE, body);
         }
