@@ -259,10 +259,10 @@ pub(super) struct NewFlowLink {
     #[schema(max_length = 2048)]
     url: String,
     /// The task there. It may be named message instead, as in an older text.
-    #[schema(nullable = false, min_length = 1, max_length = 2048)]
+    #[schema(nullable = false, min_length = 1, max_length = 16384)]
     description: Option<String>,
     /// description, by its name in an older text.
-    #[schema(nullable = false, min_length = 1, max_length = 2048)]
+    #[schema(nullable = false, min_length = 1, max_length = 16384)]
     message: Option<String>,
     #[schema(nullable = false, format = DateTime)]
     expires_at: Option<String>,

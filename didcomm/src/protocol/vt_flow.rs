@@ -31,6 +31,8 @@ const MAX_ID: usize = 64;
 const MAX_TEXT: usize = 2048;
 /// Bytes of a link. It is kept as a text and never followed.
 const MAX_LINK: usize = 100 * 1024;
+/// Bytes of the text beside a link. Onboarding services send a validator's remarks about a case there: pages of Markdown.
+pub const MAX_LINK_TEXT: usize = 16 * 1024;
 
 /// A message of the protocol.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,7 +117,7 @@ impl VtFlow {
             VALIDATING => Self::Validating { comment: optional_text(message, "comment", MAX_TEXT)? },
             OOB_LINK => Self::OobLink {
                 url: body_text(message, "url", MAX_LINK)?,
-                description: body_text(message, "description", MAX_TEXT)?,
+                description: body_text(message, "description", MAX_LINK_TEXT)?,
                 expires_time: expiry(message)?,
             },
             CREDENTIAL_STATE_CHANGE => Self::CredentialStateChange {
@@ -255,7 +257,11 @@ mod tests {
             VtFlow::OnboardingRequest { participant_id: "42".into(), request: request.clone() },
             VtFlow::IssuanceRequest { schema_id: "5".into(), request: request.clone() },
             VtFlow::Validating { comment: Some("soon".into()) },
-            VtFlow::OobLink { url: "https://a.example".into(), description: "d".into(), expires_time: Some(9) },
+            VtFlow::OobLink {
+                url: "https://a.example".into(),
+                description: "d".repeat(MAX_LINK_TEXT),
+                expires_time: Some(9),
+            },
             VtFlow::CredentialStateChange { subprotocol_thid: "t".into(), state: "REVOKED".into(), reason: None },
             VtFlow::CredentialTerms { credential_format: "JSON_LD".into(), present_as_linked_vp: true },
         ] {

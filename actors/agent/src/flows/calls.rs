@@ -9,6 +9,7 @@ use svc_didcomm::{
     },
     json_shape::{has_nul, levels},
     limits,
+    protocol::vt_flow::MAX_LINK_TEXT,
 };
 use url::Url;
 use uuid::Uuid;
@@ -130,7 +131,7 @@ impl FlowCall {
                 }
             }
             Self::SendOobLink { url, description, .. } => {
-                check_text(&mut violations, "description", description);
+                check_text_of(&mut violations, "description", description, MAX_LINK_TEXT);
                 let is_plain = |url: Url| url.username().is_empty() && url.password().is_none();
                 // The text itself is sent, and the parser would take more than it should show.
                 let is_link = url.len() <= MAX_LINK
@@ -305,8 +306,12 @@ fn not_connected(record: &FlowRecord) -> Refusal {
 }
 
 fn check_text(violations: &mut Vec<Violation>, path: &str, text: &str) {
-    if text.is_empty() || text.len() > MAX_TEXT || text.contains('\0') {
-        let message = format!("a text has 1 to {MAX_TEXT} bytes, and no character U+0000");
+    check_text_of(violations, path, text, MAX_TEXT);
+}
+
+fn check_text_of(violations: &mut Vec<Violation>, path: &str, text: &str, max_bytes: usize) {
+    if text.is_empty() || text.len() > max_bytes || text.contains('\0') {
+        let message = format!("a text has 1 to {max_bytes} bytes, and no character U+0000");
         violations.push(Violation { path: path.to_owned(), message });
     }
 }

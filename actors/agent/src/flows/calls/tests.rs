@@ -201,6 +201,8 @@ fn the_members_of_calls_are_checked_and_all_violations_named() {
         (link("a.example", "x"), vec!["url"]),
         (link(&format!("https://a.example/{}", "x".repeat(MAX_LINK)), "x"), vec!["url"]),
         (link("https://a.example", "\0"), vec!["description"]),
+        (link("https://a.example", &"x".repeat(MAX_LINK_TEXT)), vec![]),
+        (link("https://a.example", &"x".repeat(MAX_LINK_TEXT + 1)), vec!["description"]),
         (FlowCall::Reject { description: "x".into(), code: Some("vt-flow.oob-expired".into()) }, vec![]),
         (FlowCall::Reject { description: String::new(), code: Some("other".into()) }, vec!["description", "code"]),
         (FlowCall::StartValidation { comment: Some("x".repeat(MAX_TEXT + 1)) }, vec!["comment"]),
