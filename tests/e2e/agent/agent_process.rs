@@ -66,6 +66,18 @@ impl AgentHome {
         }
     }
 
+    /// The settings with which an account logs in from outside, at a name of this machine. Callers at the address stay trusted. The login names no
+    /// audience, as older callers sign it.
+    pub(super) fn login_settings(&self, account: String) -> [(&'static str, String); 5] {
+        [
+            ("ADMIN_API_AUTH_MODE", "corporation".to_owned()),
+            ("ADMIN_API_BIND", "127.0.0.1".to_owned()),
+            ("ADMIN_API_PUBLIC_URL", format!("http://localhost:{}", self.admin)),
+            ("ADMIN_API_CORPORATION_ALLOWED_ACCOUNTS", account),
+            ("ADMIN_API_LOGIN_AUDIENCE", "false".to_owned()),
+        ]
+    }
+
     pub(super) fn path(&self, name: &str) -> std::path::PathBuf {
         self.directory.path().join(name)
     }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::e2e::harness::TestNetwork;
 
-fn seconds_from_now(seconds: i128) -> String {
+pub(super) fn seconds_from_now(seconds: i128) -> String {
     let then = timestamp::unix_nanos(&wall_clock::now()) + seconds * 1_000_000_000;
     timestamp::iso_millis(&timestamp::from_unix_nanos(then))
 }
@@ -53,7 +53,7 @@ impl TestNetwork {
     }
 
     /// Waits until a participant that was just made is in effect; its id.
-    async fn await_in_effect(&self, id: &Value) -> u64 {
+    pub(super) async fn await_in_effect(&self, id: &Value) -> u64 {
         let id = id.as_str().and_then(|id| id.parse().ok()).expect("an id");
         self.wait_until("the issuer is in effect", async || {
             let read = json!({"id": id});
@@ -63,7 +63,7 @@ impl TestNetwork {
         id
     }
 
-    async fn coins_of(&self, name: &str) -> u64 {
+    pub(super) async fn coins_of(&self, name: &str) -> u64 {
         let read = json!({"address": self.network.devnet.address(name)});
         let found = self.call_ok("svc.cosmos.bank.getBalance", read).await;
         let amount = found["balance"]["amount"].as_str().and_then(|text| text.parse().ok());
@@ -71,7 +71,7 @@ impl TestNetwork {
     }
 
     /// One account of the devnet sends coins to another.
-    async fn send(&self, from: &str, to: &str, amount: u64) {
+    pub(super) async fn send(&self, from: &str, to: &str, amount: u64) {
         let coins = json!([{"denom": "$FEE", "amount": amount.to_string()}]);
         let send = json!({"from_address": format!("${from}"), "to_address": format!("${to}"), "amount": coins});
         let steps = json!({

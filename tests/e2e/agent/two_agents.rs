@@ -94,6 +94,8 @@ pub(super) struct ValidatorPlace {
     pub has_own_node: bool,
     /// The index that both agents ask, which stands before the true one.
     pub index: Option<LyingIndex>,
+    /// Account that logs in at its admin API from outside.
+    pub login: Option<String>,
     /// Other settings.
     pub settings: BTreeMap<&'static str, String>,
     /// Settings of both agents.
@@ -111,7 +113,7 @@ impl TwoAgents {
 
     /// Starts both agents, of which the registry knows nothing yet.
     pub(super) async fn start_unknown(place: ValidatorPlace) -> Self {
-        let ValidatorPlace { disk, has_own_node, index, settings, of_both, generation } = place;
+        let ValidatorPlace { disk, has_own_node, index, login, settings, of_both, generation } = place;
         let mut config = network_config(200);
         config.devnet = DevnetConfig { scenario: "peers".to_owned(), ..config.devnet };
         config.agent.is_off = true;
@@ -134,6 +136,10 @@ impl TwoAgents {
         validator_home.settings.insert("SVC_INDEXER_BASE_URL", indexer.clone());
         if let Some(node) = &node {
             validator_home.settings.insert("SVC_RPC_ENDPOINT_URL", node.origin());
+        }
+        if let Some(account) = login {
+            let login = validator_home.login_settings(account);
+            validator_home.settings.extend(login);
         }
         validator_home.settings.extend(settings);
         validator_home.settings.extend(of_both.clone());
@@ -180,8 +186,12 @@ impl TwoAgents {
 
     /// The operator of the applicant's corporation starts the application for a license; returns the participant.
     pub(super) async fn apply(&self) -> u64 {
-        let issuer = self.world.id_of("flows.license.issuer");
-        let given = json!({"role": "HOLDER", "validator_participant_id": issuer, "did": self.applicant_did});
+        self.apply_under("HOLDER", self.world.id_of("flows.license.issuer")).await
+    }
+
+    /// The same with any role, under any participant.
+    pub(super) async fn apply_under(&self, role: &str, validator: u64) -> u64 {
+        let given = json!({"role": role, "validator_participant_id": validator, "did": self.applicant_did});
         let started = self.world.call_ok("svc.ledger.pp.startParticipantOp", given).await;
         started["response"]["participant_id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
     }

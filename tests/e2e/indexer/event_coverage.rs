@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use svc::network::ChainAndIndexer;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{MARKETPLACE_SCENARIO, connect, event_key, next_message, produce_blocks, read_ok, start_chain_and_indexer};
+use super::{
+    MARKETPLACE_SCENARIO, connect, event_key, next_message, onboarding_reader::OnboardingReader, produce_blocks,
+    read_ok, start_chain_and_indexer,
+};
 
 /// The chain's events that subscribers receive, each with the attribute of its entity.
 const EXPECTED_EVENTS: [(&str, &str, &str); 36] = [
@@ -237,46 +240,16 @@ async fn authorizations_of_participants_reach_the_corporation_and_proposals_keep
     assert!(!proposals.as_array().expect("proposals").is_empty());
 }
 
-/// A reader as onboarding services have one: it knows no cursor, takes a page that is shorter than the limit for the end, raises its height to the
-/// highest one that it has received, and takes a second event of one message for a repetition.
-async fn read_as_an_onboarding_service(origin: &str, limit: usize) -> Vec<(String, u64, String)> {
-    let (mut height, mut known, mut found) = (0, BTreeSet::new(), Vec::new());
-    loop {
-        let page = read_ok(origin, &format!("/v4/indexer/events?limit={limit}&after_block_height={height}")).await;
-        let mut events = page["events"].as_array().expect("events").clone();
-        let number = |event: &Value, name: &str| event["payload"][name].as_u64().unwrap_or_default();
-        let height_of = |event: &Value| event["block_height"].as_u64().expect("a height");
-        let is_last = events.len() < limit;
-        events.sort_by_key(|event| (height_of(event), number(event, "tx_index"), number(event, "message_index")));
-        for event in &events {
-            height = height.max(height_of(event));
-            let hash = event["tx_hash"].as_str().unwrap_or_default().to_owned();
-            let message = number(event, "message_index");
-            if known.insert((hash.clone(), message)) {
-                found.push((hash, message, type_of(event).to_owned()));
-            }
-        }
-        if is_last {
-            return found;
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_without_a_cursor_lose_no_message_whatever_their_limit() {
     let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
     let origin = grounds.indexer_origin();
     // By cursor every event is read; the first one of each message is its own.
-    let (mut known, mut expected) = (BTreeSet::new(), Vec::new());
-    for event in read_all_pages(&origin, "", 500).await {
-        let hash = event["tx_hash"].as_str().unwrap_or_default().to_owned();
-        let message = event["payload"]["message_index"].as_u64().unwrap_or_default();
-        if known.insert((hash.clone(), message)) {
-            expected.push((hash, message, type_of(&event).to_owned()));
-        }
-    }
+    let mut known = BTreeSet::new();
+    let mut expected = read_all_pages(&origin, "", 500).await;
+    expected.retain(|event| known.insert(OnboardingReader::message_of(event)));
     assert!(expected.len() > 50, "{}", expected.len());
     for limit in (1..=20).chain([37, 99, 100, 250, 500]) {
-        assert_eq!(read_as_an_onboarding_service(&origin, limit).await, expected, "pages of {limit}");
+        assert_eq!(OnboardingReader::new(&origin, "", limit).read().await, expected, "pages of {limit}");
     }
 }

@@ -7,6 +7,7 @@ mod cross_origin;
 mod event_coverage;
 mod gapless_catch_up;
 mod genesis;
+pub mod onboarding_reader;
 mod past_heights;
 mod postgres;
 mod pruned_state;
