@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use heck::{ToSnakeCase, ToUpperCamelCase};
 use svc_wire::comet_rpc::AbciEvent;
 
-use super::event_type_rows::{EVENT_TYPE_ROWS, EventTypeRow};
+use super::event_type_rows::{EVENT_TYPE_ROWS, EventTypeRow, FEE_GRANT_ENTITY};
 use crate::store::EntityKind;
 
 /// The subject of an event. It decides the relations by which filters find the event.
@@ -29,6 +29,19 @@ pub enum EventSubject {
     Unknown,
 }
 
+/// The place of an event among those of its message. Readers that keep one event of a message keep the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventRank {
+    /// The event of a registry message, also of one that a proposal has run.
+    Message,
+    /// An authorization, whose messages have no other event of their own.
+    Authorization,
+    /// The group message that has run a proposal with the events above, or the event of another group message.
+    Group,
+    /// A movement of a trust deposit or a fee allowance, which the chain emits ahead of the event of its message.
+    Effect,
+}
+
 /// The names of an event for subscribers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventType {
@@ -45,6 +58,21 @@ impl EventType {
     /// Returns `payload.action`: the name in snake case.
     pub fn action(&self) -> String {
         self.name.to_snake_case()
+    }
+
+    /// Returns its place among the events of its message.
+    pub fn rank(&self) -> EventRank {
+        let is_group = matches!(self.subject, EventSubject::Proposal | EventSubject::Group);
+        let is_authorization = self.subject == EventSubject::Delegation && self.entity_type != Some(FEE_GRANT_ENTITY);
+        if is_group {
+            EventRank::Group
+        } else if self.message_type.starts_with("Msg") {
+            EventRank::Message
+        } else if is_authorization {
+            EventRank::Authorization
+        } else {
+            EventRank::Effect
+        }
     }
 
     /// Returns the name of the message in activity logs.

@@ -17,6 +17,9 @@ pub(super) struct EventTypeRow {
     pub subject: EventSubject,
 }
 
+/// Entity of the events of fee allowances.
+pub(super) const FEE_GRANT_ENTITY: &str = "FeeGrant";
+
 const EMPTY_ROW: EventTypeRow = EventTypeRow {
     chain_type: "",
     event_type: None,
@@ -136,7 +139,7 @@ const VS_OPERATOR_AUTHORIZATION: EventTypeRow = EventTypeRow {
 };
 const FEE_GRANT: EventTypeRow = EventTypeRow {
     module: "de",
-    entity_type: "FeeGrant",
+    entity_type: FEE_GRANT_ENTITY,
     entity_id_key: "grantee",
     subject: EventSubject::Delegation,
     ..EMPTY_ROW

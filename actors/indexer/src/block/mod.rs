@@ -246,12 +246,10 @@ impl BlockFacts {
     }
 
     /// Sorts the events by place and removes duplicates: clients distinguish events by place, type and entity. Of one message its
-    /// own event comes first, and then the delegation events that it caused: a reader that keeps one event of each message keeps its own.
+    /// own event comes first, and then those that it caused: a reader that keeps one event of each message keeps its own.
     pub fn order_events(&mut self) {
-        self.events.sort_by_key(|event| {
-            let is_delegation = event.event_type.subject == EventSubject::Delegation;
-            (event.position.tx_index, event.position.message_index, is_delegation)
-        });
+        self.events
+            .sort_by_key(|event| (event.position.tx_index, event.position.message_index, event.event_type.rank()));
         let mut seen = std::collections::HashSet::new();
         self.events.retain(|event| {
             let at = &event.position;

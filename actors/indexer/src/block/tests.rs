@@ -123,6 +123,45 @@ fn events_of_the_block_itself_come_last_under_the_hash_of_the_block() {
 }
 
 #[test]
+fn the_event_of_a_message_comes_ahead_of_those_that_it_caused() {
+    let of = |index: &str, kinds: &[&str]| {
+        let names = [
+            ("participant_id", "7"),
+            ("corporation_id", "1"),
+            ("grantee", "g"),
+            ("authz_id", "2"),
+            ("msg_index", index),
+        ];
+        kinds.iter().map(|kind| event(kind, &names)).collect::<Vec<_>>()
+    };
+    let emitted = [
+        of("0", &["adjust_trust_deposit", "grant_vs_operator_authorization", "start_participant_op"]),
+        of("1", &["adjust_trust_deposit", "set_participant_op_to_validated"]),
+        of("2", &["grant_fee_allowance", "grant_operator_authorization"]),
+        // A proposal runs messages.
+        of("3", &["cosmos.group.v1.EventExec", "grant_fee_allowance", "grant_operator_authorization"]),
+        of(
+            "4",
+            &["cosmos.group.v1.EventVote", "cosmos.group.v1.EventExec", "adjust_trust_deposit", "renew_participant_op"],
+        ),
+    ];
+    let facts = facts(Vec::new(), 0, json!(emitted.concat()), json!([]));
+    let first = |index: u32| facts.events.iter().find(|event| event.position.message_index == index).expect("an event");
+    let names: Vec<&str> = (0..5).map(|index| &*first(index).event_type.name).collect();
+    assert_eq!(
+        names,
+        [
+            "StartParticipantOP",
+            "SetParticipantOPToValidated",
+            "GrantOperatorAuthorization",
+            "GrantOperatorAuthorization",
+            "RenewParticipantOP"
+        ]
+    );
+    assert_eq!(types(&facts).len(), emitted.concat().len(), "none is lost");
+}
+
+#[test]
 fn events_with_the_same_key_are_merged() {
     let adjust = |corporation: &str, index: &str| {
         event("adjust_trust_deposit", &[("corporation_id", corporation), ("msg_index", index)])

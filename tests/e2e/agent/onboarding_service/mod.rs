@@ -5,6 +5,7 @@ mod case;
 mod endings;
 mod holder;
 mod issuer;
+mod many_applicants;
 mod registry;
 mod service;
 
@@ -58,6 +59,8 @@ async fn create_root(agents: &TwoAgents, with_feegrant: bool) -> u64 {
         "effective_until": seconds_from_now(30_000_000), "vs_operator": world.network.devnet.address("agent"),
         "vs_operator_authz_msg_types": ["/svc.pp.v1.MsgSetParticipantOPToValidated"],
         "vs_operator_authz_with_feegrant": with_feegrant,
+        // Deposits move with each message.
+        "validation_fees": 1_000,
     });
     let made = world.call_ok("svc.ledger.pp.createRootParticipant", root).await;
     world.await_in_effect(&made["response"]["id"]).await
