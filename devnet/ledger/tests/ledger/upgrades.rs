@@ -123,10 +123,8 @@ fn the_plan_is_shown_before_its_height_and_as_applied_from_it_on() {
 #[test]
 fn a_genesis_has_the_deposit_rate_and_the_form_of_its_generation() {
     let rounds = NodeGeneration::ALL.map(|generation| {
-        let mut chain = TestLedger::empty().chain;
-        chain.become_generation(generation).expect("descriptors");
-        let state = GenesisState::default().build_state(&chain).expect("a state");
-        let world = TestLedger { chain: chain.clone(), state: state.clone(), ..TestLedger::empty() };
+        let world = TestLedger::begin(generation, 0, &["member"]).expect("a genesis");
+        let (chain, state) = (world.chain.clone(), world.state.clone());
         let rate = world.query("td.Params", json!({}))["params"]["trust_deposit_rate"].clone();
         let app_state = export_app_state(&state, &chain).expect("an app_state");
         // Another chain of the generation can begin with it.

@@ -150,6 +150,16 @@ async fn deposits_weights_and_counts_alone_mark_a_change_for_their_flags_only() 
         [&[(CORPORATION, "corporation")], &[(CORPORATION, "corporation")]],
         [&[(DID, "participations")], &[(DID, "participations")]],
     ];
+    // How many blocks a round has decides the height of the verdict that follows a message.
+    let without_verdicts = |block: &Value| {
+        let changes = block["changes"].as_array().expect("changes").iter().cloned();
+        let marks = changes.filter_map(|mut change| {
+            let members = change.as_object_mut().expect("an object");
+            members.remove("trust");
+            (members.len() > 1).then_some(change)
+        });
+        Value::Array(marks.collect())
+    };
     for (height, (changes, deltas)) in (1..).zip(blocks) {
         fixture.add_block_with_measures(height, changes, deltas).await;
     }
@@ -160,7 +170,8 @@ async fn deposits_weights_and_counts_alone_mark_a_change_for_their_flags_only() 
             let block = connection.next_block().await;
             let expected: Vec<Value> =
                 expected[place].iter().map(|(did, mark)| json!({"did": did, *mark: true})).collect();
-            assert_eq!((&block["block"], &block["changes"]), (&json!(height), &json!(expected)), "subscriber {place}");
+            let found = (&block["block"], &without_verdicts(&block));
+            assert_eq!(found, (&json!(height), &json!(expected)), "subscriber {place}");
         }
     }
     fixture.supervisor.shutdown(Duration::from_secs(5)).await;
