@@ -38,7 +38,7 @@ impl FeeAllowance {
         let is_listed = self.msg_types.as_ref().is_none_or(|listed| listed.iter().any(|one| one == msg_type));
         let is_valid = self.expiration.as_ref().is_none_or(|until| !timestamp::is_at_or_before(until, now));
         let is_refilled = self.refills_at.as_ref().is_some_and(|at| timestamp::is_at_or_before(at, now));
-        // The chain refills it with the next use, so that the node still states what is left of the period before.
+        // The chain refills it with the next use: until then the node states the rest of the period before.
         let budget = if is_refilled { self.refill } else { self.budget };
         (is_listed && is_valid).then_some(budget)
     }

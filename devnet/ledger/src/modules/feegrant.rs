@@ -88,7 +88,7 @@ pub fn running_period(
     Some((spent.collect(), periodic.period_reset?))
 }
 
-/// What is left of an allowance, and its end: that of the running period, or of the whole.
+/// The rest of an allowance, and its end: that of the running period, or of the whole.
 pub struct AllowanceRest {
     pub left: Vec<Coin>,
     pub end: Option<Timestamp>,

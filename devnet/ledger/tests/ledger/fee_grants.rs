@@ -128,7 +128,7 @@ fn the_common_record_of_a_vs_operator_is_live() {
     // The message is refused, and its fee is paid.
     pay(&mut world, "b", "service", "pp.MsgSetParticipantOPToValidated", &json!({"id": 99}));
     assert_eq!(shown(&world), (json!([coin(2 * FEE)]), json!([coin(FEE)])));
-    // A second effective record adds its limit; what was spent in the period counts on.
+    // A second effective record adds its limit; the amount that was spent in the period counts on.
     set_validated(&mut world, "a", 3, json!({}));
     assert_eq!(shown(&world), (json!([coin(4 * FEE)]), json!([coin(3 * FEE)])));
     pay(&mut world, "b", "service", "pp.MsgSetParticipantOPToValidated", &json!({"id": 99}));

@@ -108,8 +108,7 @@ impl TestLedger {
         Ok(Self { chain, state, height: 0, block_seconds: 1_000_000, block_events: Vec::new(), saved_names: names })
     }
 
-    /// Creates a ledger with the funded corporations `a`, `b` and `c`, and the operators alice, bob and carol with all message
-    /// types.
+    /// Creates a ledger with the funded corporations `a`, `b` and `c`, whose operators alice, bob and carol may send all messages.
     pub fn new() -> Self {
         Self::of_generation(NodeGeneration::N0)
     }
