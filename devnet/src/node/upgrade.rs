@@ -87,7 +87,7 @@ impl NodeProcess {
             component = "devnet.node",
             plan = name,
             height,
-            pause_ms = pause.as_millis(),
+            pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
             "UPGRADE {name:?} NEEDED at height: {height}: the chain halts"
         );
         // The runtime of the node ends here, so that the pause needs a thread of its own.

@@ -232,6 +232,7 @@ impl Pass<'_> {
         let digest = claims_digest(&found.claims);
         let schema_id = source.schema.schema.id;
         if stored.iter().any(|one| is_of_another(one, schema_id, self.did())) {
+            self.end_own_form(&stored, &name, "REPLACED").await?;
             return Ok(OwnEnd::Done);
         }
         let (waiting, held) = find_held(&stored, (schema_id, form), self.did());
@@ -334,9 +335,14 @@ impl Pass<'_> {
         if own(CredentialForm::Main.name(plain)).any(is_older) {
             return Ok(());
         }
-        for one in own(CredentialForm::Second.name(plain)) {
+        self.end_own_form(stored, &CredentialForm::Second.name(plain), "NOT_WANTED").await
+    }
+
+    /// Takes own credentials of a name away: those that are presented, and those that wait and were not sent.
+    async fn end_own_form(&self, stored: &[StoredCredential], name: &str, reason: &str) -> Result<(), WriteStop> {
+        for one in stored.iter().filter(|one| one.kind == CredentialKind::Own && one.name == name) {
             if one.state == CredentialState::Anchored {
-                let withdrawn = [(one.id.clone(), "NOT_WANTED".to_owned())];
+                let withdrawn = [(one.id.clone(), reason.to_owned())];
                 self.issuer.account.store.withdraw_credentials(&withdrawn).await?;
             } else {
                 self.issuer.give_up(one).await?;

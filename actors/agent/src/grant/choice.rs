@@ -73,6 +73,11 @@ pub(super) fn choose_participant(
     let is_usable = |record: &&ParticipantAuthorizationRecord| {
         record.period.is_some() || end_of(record).is_none_or(|end| end > now)
     };
+    // That use has the whole limit again; the node still states the rest of the cycle before.
+    let fees_left = |record: &ParticipantAuthorizationRecord| {
+        let has_ended = record.period.is_some() && end_of(record).is_some_and(|end| end <= now);
+        if has_ended { record.fee_spend_limit.clone() } else { record.remaining_fee_spend.clone() }
+    };
     let rank = |record: &ParticipantAuthorizationRecord| match end_of(record) {
         Some(end) if end > now => (2, Some(end)),
         None => (1, None),
@@ -86,8 +91,7 @@ pub(super) fn choose_participant(
         id: record.participant_id,
         expires_at: end_of(record).map(timestamp::from_unix_nanos),
         with_feegrant: record.with_feegrant,
-        fees_left: (rules.has_own_limits && !record.fee_spend_limit.is_empty())
-            .then(|| record.remaining_fee_spend.clone()),
+        fees_left: (rules.has_own_limits && !record.fee_spend_limit.is_empty()).then(|| fees_left(record)),
     };
     best.map(chosen).ok_or(BlockedReason::GrantExpired)
 }

@@ -267,7 +267,8 @@ impl AgentStore {
         let mut transaction = self.begin().await?;
         let sql = "UPDATE credential SET name = $2 WHERE id = $1 AND state <> 'withdrawn'";
         let renamed = sqlx::query(sql).bind(&credential.id).bind(name).execute(&mut *transaction).await?;
-        if renamed.rows_affected() == 1 {
+        // One that waits replaces none before it is anchored.
+        if renamed.rows_affected() == 1 && credential.state == CredentialState::Anchored {
             withdraw_others(&mut transaction, &StoredCredential { name: name.to_owned(), ..credential.clone() })
                 .await?;
         }

@@ -34,8 +34,8 @@ pub enum EventSubject {
 pub enum EventRank {
     /// The event of a registry message, also of one that a proposal has run.
     Message,
-    /// An authorization, whose messages have no other event of their own.
-    Authorization,
+    /// An authorization or a digest: the only event of its own message, and an effect of some other messages.
+    Secondary,
     /// The group message that has run a proposal with the events above, or the event of another group message.
     Group,
     /// A movement of a trust deposit or a fee allowance, which the chain emits ahead of the event of its message.
@@ -66,10 +66,10 @@ impl EventType {
         let is_authorization = self.subject == EventSubject::Delegation && self.entity_type != Some(FEE_GRANT_ENTITY);
         if is_group {
             EventRank::Group
+        } else if is_authorization || self.subject == EventSubject::Digest {
+            EventRank::Secondary
         } else if self.message_type.starts_with("Msg") {
             EventRank::Message
-        } else if is_authorization {
-            EventRank::Authorization
         } else {
             EventRank::Effect
         }

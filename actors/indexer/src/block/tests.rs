@@ -130,6 +130,8 @@ fn the_event_of_a_message_comes_ahead_of_those_that_it_caused() {
             ("corporation_id", "1"),
             ("grantee", "g"),
             ("authz_id", "2"),
+            ("session_id", "s"),
+            ("digest", "sha384-AAEC"),
             ("msg_index", index),
         ];
         kinds.iter().map(|kind| event(kind, &names)).collect::<Vec<_>>()
@@ -138,6 +140,7 @@ fn the_event_of_a_message_comes_ahead_of_those_that_it_caused() {
         of("0", &["adjust_trust_deposit", "grant_vs_operator_authorization", "start_participant_op"]),
         of("1", &["adjust_trust_deposit", "set_participant_op_to_validated"]),
         of("2", &["grant_fee_allowance", "grant_operator_authorization"]),
+        of("5", &["adjust_trust_deposit", "store_digest", "create_update_csps"]),
         // A proposal runs messages.
         of("3", &["cosmos.group.v1.EventExec", "grant_fee_allowance", "grant_operator_authorization"]),
         of(
@@ -147,7 +150,7 @@ fn the_event_of_a_message_comes_ahead_of_those_that_it_caused() {
     ];
     let facts = facts(Vec::new(), 0, json!(emitted.concat()), json!([]));
     let first = |index: u32| facts.events.iter().find(|event| event.position.message_index == index).expect("an event");
-    let names: Vec<&str> = (0..5).map(|index| &*first(index).event_type.name).collect();
+    let names: Vec<&str> = (0..6).map(|index| &*first(index).event_type.name).collect();
     assert_eq!(
         names,
         [
@@ -155,7 +158,8 @@ fn the_event_of_a_message_comes_ahead_of_those_that_it_caused() {
             "SetParticipantOPToValidated",
             "GrantOperatorAuthorization",
             "GrantOperatorAuthorization",
-            "RenewParticipantOP"
+            "RenewParticipantOP",
+            "CreateOrUpdateParticipantSession"
         ]
     );
     assert_eq!(types(&facts).len(), emitted.concat().len(), "none is lost");
