@@ -289,10 +289,14 @@ impl Node {
 impl NodeProcess {
     fn start(self: &Arc<Self>) -> Result<(), NodeError> {
         let mut running = lock(&self.runtime);
+        // A node that is about to halt still runs the earlier program.
+        let is_halting = lock(&self.pending_start).take().is_some();
+        if let Some(runtime) = running.take_if(|_| is_halting) {
+            svc_kit::runtime::shut_down(runtime);
+        }
         if running.is_some() {
             return Ok(());
         }
-        lock(&self.pending_start).take();
         self.exchange_program()?;
         self.shared.core().note_start();
         let mut addresses = lock(&self.addresses);
@@ -327,6 +331,17 @@ impl NodeProcess {
         *running = Some(runtime);
         self.shared.halt.send_replace(None);
         Ok(())
+    }
+
+    /// Ends the runtime of a node that halts, unless it was stopped or started meanwhile, which takes the other end of the channel. Returns
+    /// whether it halts.
+    fn end_halted(&self, cancelled: &mpsc::Receiver<()>) -> bool {
+        let mut running = lock(&self.runtime);
+        let is_halted = cancelled.try_recv() != Err(mpsc::TryRecvError::Disconnected);
+        if let Some(runtime) = running.take_if(|_| is_halted) {
+            svc_kit::runtime::shut_down(runtime);
+        }
+        is_halted
     }
 
     fn end_runtime(&self) {

@@ -93,8 +93,8 @@ impl NodeProcess {
         // The runtime of the node ends here, so that the pause needs a thread of its own.
         let process = Arc::downgrade(self);
         let spawned = thread::Builder::new().name("devnet-upgrade".to_owned()).spawn(move || {
-            if let Some(process) = process.upgrade() {
-                process.end_runtime();
+            if process.upgrade().is_some_and(|process| !process.end_halted(&cancelled)) {
+                return;
             }
             let is_due = cancelled.recv_timeout(pause) == Err(RecvTimeoutError::Timeout);
             if let Some(process) = process.upgrade().filter(|_| is_due)
