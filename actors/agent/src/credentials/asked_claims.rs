@@ -14,8 +14,8 @@ use crate::registry::name_of;
 const SERVICE: EssentialCredential = EssentialCredential::Service;
 
 impl Pass<'_> {
-    /// Compares the claims of the service credential with its schema, and the documents that they name with their digests. Nothing is left
-    /// to judge where the credential is held, and nothing can be judged without a schema, which is a step of the setup of its own.
+    /// Compares the claims of the service credential with its schema, and the documents that they name with their digests. Judges
+    /// nothing once the credential is held. A missing schema is a separate step of the setup.
     pub(super) async fn judge_asked(&self, configured: &ConfiguredClaims) -> Result<OwnEnd, OwnStop> {
         let account = &self.issuer.account;
         if account.store.held_credentials().await?.iter().any(|one| plain_name(&one.name) == name_of(SERVICE)) {

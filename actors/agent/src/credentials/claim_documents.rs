@@ -67,7 +67,7 @@ enum DocumentFault {
 #[derive(Clone)]
 pub(crate) struct ClaimDocuments {
     fetcher: BoundedFetcher,
-    /// The URLs and digests that have been found to fit, and when: the servers are those of others, and passes are frequent.
+    /// URLs and digests that matched, with the time of the comparison: passes are frequent, and must not load other parties' servers.
     fitting: RetainedState<BTreeMap<(String, String), Instant>>,
 }
 

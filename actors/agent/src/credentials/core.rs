@@ -154,13 +154,13 @@ pub(super) fn next_own_step(situation: &OwnSituation<'_>) -> OwnStep {
     if is_recent && !situation.is_asked_for { OwnStep::WaitForTomorrow } else { OwnStep::Issue }
 }
 
-/// Whether a credential of another issuer stands in the place of those that the DID would issue itself, in whichever form.
+/// Whether another issuer's credential of the schema is presented. The DID then issues none itself, in either form.
 pub(super) fn is_of_another(held: &StoredCredential, schema_id: u64, did: &str) -> bool {
     let is_received = held.kind == CredentialKind::Received && held.state == CredentialState::Anchored;
     is_received && held.schema_id == schema_id && held.subject == did
 }
 
-/// The own credential of a schema that waits, and the one that is presented, in one form.
+/// The waiting and the presented credential of a schema, in one form.
 pub(super) fn find_held<'a>(
     stored: &'a [StoredCredential],
     (schema_id, form): (u64, CredentialForm),

@@ -7,7 +7,6 @@ use std::{
 };
 
 use futures::StreamExt;
-use serde_json::Value;
 use svc_didcomm::flow::CredentialTerms;
 use svc_trust::{EssentialCredential, did_document::ProofPurpose, proof::ProofSuite};
 use svc_wire::timestamp;
@@ -73,7 +72,7 @@ impl Pass<'_> {
 
     /// Whether an own credential would be signed with another suite now.
     fn has_other_suite(&self, held: &StoredCredential) -> bool {
-        let body: Value = serde_json::from_str(&held.body).unwrap_or_default();
+        let body = held.json();
         let suite = self.issuer.suite_for(&body["credentialSubject"], CredentialForm::of(&held.name));
         held.kind == CredentialKind::Own && proof_suite(&body) != suite
     }
@@ -305,7 +304,7 @@ impl Pass<'_> {
         let store = &self.issuer.account.store;
         let stored = store.held_credentials().await?;
         for one in stored.iter().filter(|one| matches!(one.kind, CredentialKind::Own | CredentialKind::Received)) {
-            let body: Value = serde_json::from_str(&one.body).unwrap_or_default();
+            let body = one.json();
             let plain = plain_name(&one.name);
             let is_other = |other: &&StoredCredential| other.kind != CredentialKind::Schema && other.id != one.id;
             let found = FoundForm {
@@ -327,18 +326,17 @@ impl Pass<'_> {
 
     /// Takes the second form of a credential away, whose claims have one form now, once that one is presented.
     async fn end_second_form(&self, stored: &[StoredCredential], plain: &str) -> Result<(), WriteStop> {
-        let own = |name: String| stored.iter().filter(move |one| one.kind == CredentialKind::Own && one.name == name);
-        let is_older = |one: &StoredCredential| {
-            let body: Value = serde_json::from_str(&one.body).unwrap_or_default();
-            one.state == CredentialState::Anchored && proof_suite(&body) == ProofSuite::Ed25519Signature2020
+        let is_older_main = |one: &StoredCredential| {
+            let is_presented = one.kind == CredentialKind::Own && one.state == CredentialState::Anchored;
+            is_presented && one.name == plain && proof_suite(&one.json()) == ProofSuite::Ed25519Signature2020
         };
-        if own(CredentialForm::Main.name(plain)).any(is_older) {
+        if stored.iter().any(is_older_main) {
             return Ok(());
         }
         self.end_own_form(stored, &CredentialForm::Second.name(plain), "NOT_WANTED").await
     }
 
-    /// Takes own credentials of a name away: those that are presented, and those that wait and were not sent.
+    /// Withdraws the DID's own credentials of a name. One whose session was sent already waits on.
     async fn end_own_form(&self, stored: &[StoredCredential], name: &str, reason: &str) -> Result<(), WriteStop> {
         for one in stored.iter().filter(|one| one.kind == CredentialKind::Own && one.name == name) {
             if one.state == CredentialState::Anchored {

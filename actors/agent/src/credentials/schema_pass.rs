@@ -22,10 +22,6 @@ use crate::{
     store::{CredentialKind, CredentialState, StoredCredential},
 };
 
-fn proof_suite_of(body: &str) -> ProofSuite {
-    proof_suite(&serde_json::from_str(body).unwrap_or_default())
-}
-
 impl Pass<'_> {
     /// Keeps the credentials of the schemas of own ecosystems equal to the schemas on the chain.
     pub(super) async fn follow_schemas(&self) -> Result<(), WriteStop> {
@@ -85,7 +81,7 @@ impl Pass<'_> {
             Some(known) => StoredCredential::clone(known),
             None => {
                 let main = of_form(CredentialForm::Main);
-                let is_newer = |one: &StoredCredential| proof_suite_of(&one.body) == ProofSuite::EddsaJcs2022;
+                let is_newer = |one: &StoredCredential| proof_suite(&one.json()) == ProofSuite::EddsaJcs2022;
                 if form == CredentialForm::Second && main.is_some_and(is_newer) {
                     return Ok(());
                 }

@@ -102,6 +102,13 @@ pub struct StoredCredential {
     pub created_at: i64,
 }
 
+impl StoredCredential {
+    /// The credential as JSON; null where the row has none.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+}
+
 /// Reasons of credentials that were withdrawn before anything of them was sent: their key had left the document, or they were out of date.
 pub(crate) const KEY_REMOVED: &str = "KEY_REMOVED";
 pub(crate) const NOT_SENT: &str = "NOT_SENT";

@@ -1,4 +1,4 @@
-//! Upgrades of a chain: from a height on its blocks are those of a later release, which takes over the state.
+//! Upgrades of a chain: at a height a later release takes over the state and makes the blocks.
 
 mod migration;
 mod schedule;
