@@ -4,10 +4,13 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use prost::Message;
 use serde_json::{Value, json};
 use svc_devnet::{Devnet, DevnetConfig};
-use svc_wire::proto::cosmos::{
-    bank::v1beta1::{QueryAllBalancesRequest, QueryAllBalancesResponse},
-    base::node::v1beta1::{ConfigRequest, ConfigResponse},
-    tx::v1beta1::{BroadcastMode, BroadcastTxRequest, BroadcastTxResponse},
+use svc_wire::{
+    proto::cosmos::{
+        bank::v1beta1::{QueryAllBalancesRequest, QueryAllBalancesResponse},
+        base::node::v1beta1::{ConfigRequest, ConfigResponse},
+        tx::v1beta1::{BroadcastMode, BroadcastTxRequest, BroadcastTxResponse},
+    },
+    proto_registry::NodeGeneration,
 };
 use tonic::{Code, client::Grpc, transport::Channel};
 use tonic_prost::ProstCodec;
@@ -15,8 +18,12 @@ use tonic_prost::ProstCodec;
 use super::harness::{call_ok, config, payment};
 
 async fn start(scenario: &str) -> Devnet {
+    start_as(NodeGeneration::N0, scenario).await
+}
+
+async fn start_as(generation: NodeGeneration, scenario: &str) -> Devnet {
     let free = Some(([127, 0, 0, 1], 0).into());
-    let config = DevnetConfig { rest_listen: free, grpc_listen: free, ..config(scenario) };
+    let config = DevnetConfig { rest_listen: free, grpc_listen: free, generation, ..config(scenario) };
     Devnet::launch(config).await.expect("starts")
 }
 
@@ -294,6 +301,17 @@ async fn grpc_has_the_same_answers_and_survives_a_restart_of_the_node() {
     let config =
         grpc::<_, ConfigResponse>(&devnet, "/cosmos.base.node.v1beta1.Service/Config", ConfigRequest {}, None).await;
     assert_eq!(config.expect("an answer").get_ref().minimum_gas_price, "0.025000000000000000usvc");
+}
+
+#[tokio::test]
+async fn a_node_with_a_council_has_its_members_over_rest_and_an_older_one_no_such_path() {
+    let devnet = start_as(NodeGeneration::N4, "corporation").await;
+    let (status, council, _) = rest(&devnet, "/poa/v1/council").await;
+    assert_eq!((status, &council["authority"]), (200, &json!(devnet.address("gov"))), "{council}");
+    assert_eq!(council["members"], json!([devnet.address("member")]));
+    let older = start("corporation").await;
+    let (status, answer, _) = rest(&older, "/poa/v1/council").await;
+    assert_eq!((status, &answer["code"]), (501, &json!(12)), "{answer}");
 }
 
 #[tokio::test]

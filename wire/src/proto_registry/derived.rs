@@ -32,9 +32,8 @@ impl ProtoRegistry {
             return Ok(self.clone());
         }
         let namespace = self.namespace();
-        let unusable = |error: &dyn std::fmt::Display| ProtoRegistryError::Descriptors(error.to_string());
         let module = |name: &str| format!("{namespace}.{name}.v1");
-        let mut bytes = encode_changed_set(self.pool(), self.pool(), |file| {
+        let bytes = encode_changed_set(self.pool(), self.pool(), |file| {
             let package = text(file, "package");
             if generation >= NodeGeneration::N1 && package == module("cs") {
                 remove_policies(file);
@@ -48,11 +47,28 @@ impl ProtoRegistry {
             generation < NodeGeneration::N4 || !package.starts_with("cosmos.gov.")
         })?;
         if generation >= NodeGeneration::N4 {
-            let shape = self.message_descriptor("google.protobuf.FileDescriptorProto")?;
-            let file = DynamicMessage::deserialize(shape, council_file(namespace.as_str()));
-            append_file(&mut bytes, &file.map_err(|error| unusable(&error))?);
+            return self.append_council(bytes);
         }
-        let pool = DescriptorPool::decode(bytes.as_slice()).map_err(|error| unusable(&error))?;
+        Self::of_set(&bytes)
+    }
+
+    /// These descriptors with the module of the council beside them.
+    ///
+    /// # Errors
+    /// When they have the module already.
+    pub fn with_council(&self) -> Result<Self, ProtoRegistryError> {
+        self.append_council(self.file_descriptors())
+    }
+
+    fn append_council(&self, mut set: Vec<u8>) -> Result<Self, ProtoRegistryError> {
+        let shape = self.message_descriptor("google.protobuf.FileDescriptorProto")?;
+        let file = DynamicMessage::deserialize(shape, council_file(self.namespace().as_str()));
+        append_file(&mut set, &file.map_err(|error| ProtoRegistryError::Descriptors(error.to_string()))?);
+        Self::of_set(&set)
+    }
+
+    fn of_set(set: &[u8]) -> Result<Self, ProtoRegistryError> {
+        let pool = DescriptorPool::decode(set).map_err(|error| ProtoRegistryError::Descriptors(error.to_string()))?;
         Self::from_pool(pool, DescriptorSource::Compiled)
     }
 }
@@ -159,23 +175,24 @@ fn council_file(namespace: &str) -> serde_json::Value {
         field
     };
     let message = |name: &str, fields: Vec<serde_json::Value>| json!({"name": name, "field": fields});
+    let signed = |name: &str, signer: &str, fields: Vec<serde_json::Value>| json!({"name": name, "field": fields, "options": {"[cosmos.msg.v1.signer]": [signer]}});
     let own = |name: &str| format!(".{namespace}.poa.v1.{name}");
     let method = |name: &str, input: &str, output: &str| json!({"name": name, "inputType": own(input), "outputType": own(output)});
     let string = "TYPE_STRING";
     json!({
         "name": format!("{namespace}/poa/v1/poa.proto"), "package": format!("{namespace}.poa.v1"), "syntax": "proto3",
-        "dependency": ["google/protobuf/any.proto"],
+        "dependency": ["google/protobuf/any.proto", "cosmos/msg/v1/msg.proto"],
         "messageType": [
             message("Description", ["moniker", "identity", "website", "security_contact", "details"].iter().zip(1..)
                 .map(|(name, number)| field(name, number, string)).collect()),
-            message("MsgAddValidator", vec![
+            signed("MsgAddValidator", "authority", vec![
                 field("authority", 1, string), field("validator_address", 2, string),
                 field("description", 3, &own("Description")), field("pubkey", 4, ".google.protobuf.Any"),
             ]),
             message("MsgAddValidatorResponse", vec![]),
-            message("MsgRemoveValidator", vec![field("authority", 1, string), field("validator_address", 2, string)]),
+            signed("MsgRemoveValidator", "authority", vec![field("authority", 1, string), field("validator_address", 2, string)]),
             message("MsgRemoveValidatorResponse", vec![]),
-            message("MsgSelfRemoveValidator", vec![field("validator_address", 1, string)]),
+            signed("MsgSelfRemoveValidator", "validator_address", vec![field("validator_address", 1, string)]),
             message("MsgSelfRemoveValidatorResponse", vec![]),
             message("QueryCouncilRequest", vec![]),
             message("QueryCouncilResponse", vec![

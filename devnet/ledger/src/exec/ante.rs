@@ -1,4 +1,4 @@
-//! The SDK's default ante chain: the checks of a transaction before its messages run.
+//! The SDK's default ante chain, behind the guard of a council: the checks of a transaction before its messages run.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message;
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     error::LedgerError,
-    modules::{bank, feegrant, routes},
+    modules::{bank, council, feegrant, routes},
     state::LedgerState,
     values::any::pack_any,
 };
@@ -117,6 +117,7 @@ impl DecodedTx {
 }
 
 fn run_decorators(exec: &mut ExecContext<'_>, tx: &DecodedTx, mode: ExecMode) -> Result<(), LedgerError> {
+    council::guard(exec, &tx.body.messages)?;
     let signers = validate_messages(exec, tx)?;
     if let Some(option) = tx.body.extension_options.first() {
         return Err(LedgerError::sdk(31, &option.type_url));

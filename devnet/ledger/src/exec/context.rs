@@ -66,7 +66,8 @@ impl ChainConfig {
     /// # Errors
     /// When the descriptors of the generation are no consistent set.
     pub fn executed(compiled: ProtoRegistry, generation: NodeGeneration) -> Result<ProtoRegistry, ProtoRegistryError> {
-        compiled.of_generation(generation.min(NodeGeneration::N3))
+        let before = compiled.of_generation(generation.min(NodeGeneration::N3))?;
+        if generation < NodeGeneration::N4 { Ok(before) } else { before.with_council() }
     }
 
     /// The descriptors that the node serves.

@@ -5,8 +5,8 @@ use prost_types::Any;
 use svc_wire::proto::svc::pp::v1 as participants;
 
 use super::{
-    bank, co, cs, de, di, ec, feegrant, gf, gov, group, pp, renumbered::with_older_numbers, router::MessageRouter, td,
-    xr,
+    bank, co, council, cs, de, di, ec, feegrant, gf, gov, group, pp, renumbered::with_older_numbers,
+    router::MessageRouter, td, xr,
 };
 use crate::{
     error::LedgerError,
@@ -23,9 +23,12 @@ fn split_route<'a>(chain: &ChainConfig, url: &'a str) -> Option<(&'a str, &'a st
     chain.namespace().split_type_url(url).or_else(|| url.strip_prefix('/')?.rsplit_once('.'))
 }
 
-/// Whether the node has lost a message that its descriptors here still have: a council has the place of governance.
+/// Whether the node has no message that its descriptors here have: a council has the place of governance, or governance that of a council.
 fn is_gone(chain: &ChainConfig, url: &str) -> bool {
-    chain.has_council() && url.starts_with("/cosmos.gov.")
+    match chain.has_council() {
+        true => url.starts_with("/cosmos.gov."),
+        false => chain.namespace().split_type_url(url).is_some_and(|(module, _)| module == "poa"),
+    }
 }
 
 /// The routes, for the modules gov and group.
@@ -135,6 +138,11 @@ routes! {
         "MsgGrantExchangeRateAuthorization" => xr::grant;
         "MsgRevokeExchangeRateAuthorization" => xr::revoke;
         "MsgUpdateParams" => xr::update_params;
+    }
+    "poa" {
+        "MsgAddValidator" => council::add_validator;
+        "MsgRemoveValidator" => council::remove_validator;
+        "MsgSelfRemoveValidator" => council::self_remove_validator;
     }
     "cosmos.bank.v1beta1" {
         "MsgSend" => bank::send, bank::validate_send;

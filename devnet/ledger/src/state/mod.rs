@@ -80,7 +80,7 @@ state! {
         group_policies: StateTable<String, GroupPolicyInfo>,
         proposals: StateTable<u64, Proposal>,
         votes: StateTable<(u64, String), Vote>,
-        /// Address to bonded stake, the weight of its governance votes. Set at genesis: the devnet has no delegation.
+        /// Address to bonded stake, the weight of its governance votes. Set at genesis, and by a council: the devnet has no delegation.
         bonded: StateTable<String, PlainValue<u128>>,
         gov_proposals: StateTable<u64, gov::v1::Proposal>,
         gov_votes: StateTable<(u64, String), gov::v1::Vote>,

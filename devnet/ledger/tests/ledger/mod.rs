@@ -3,6 +3,7 @@
 mod ante;
 mod corporation;
 mod council;
+mod council_guard;
 mod create;
 mod delegation;
 mod fee_grants;

@@ -1,7 +1,7 @@
 //! The routes of REST, by the method that answers.
 
 /// Methods of the registry, without its namespace, with their paths. A first segment `svc` is the namespace.
-const REGISTRY: [(&str, &str); 34] = [
+const REGISTRY: [(&str, &str); 35] = [
     ("co.v1.Query/Params", "/co/v1/params"),
     ("co.v1.Query/GetCorporation", "/co/v1/get"),
     ("co.v1.Query/ListCorporations", "/co/v1/list"),
@@ -36,6 +36,7 @@ const REGISTRY: [(&str, &str); 34] = [
     ("xr.v1.Query/GetExchangeRate", "/svc/xr/v1/get"),
     ("xr.v1.Query/ListExchangeRates", "/svc/xr/v1/list"),
     ("xr.v1.Query/GetPrice", "/svc/xr/v1/price"),
+    ("poa.v1.Query/Council", "/poa/v1/council"),
 ];
 
 /// Methods of the SDK with their paths.
@@ -170,6 +171,9 @@ mod tests {
                     rpc["http"]["get"].as_str().expect("a path").to_owned(),
                 )
             })
+            .chain(contract["newer"]["messages"].as_array().expect("a list").iter().filter_map(|row| {
+                Some((row["grpc_path"].as_str()?.to_owned(), row["http"]["get"].as_str()?.to_owned()))
+            }))
             .collect();
         let known: BTreeSet<(String, String)> = routes("svc")
             .into_iter()

@@ -1,11 +1,17 @@
 //! The council of validators, which has the place of governance on the newest nodes: a group that exists before the first block, anchors
 //! no corporation, and administers itself.
 
+mod guard;
+mod validators;
+
 use prost_types::Duration;
 use svc_wire::{
     address::{Address, group_policy_address},
     proto::cosmos::group::v1::{DecisionPolicyWindows, GroupPolicyInfo, PercentageDecisionPolicy},
 };
+
+pub use guard::guard;
+pub use validators::{add_validator, remove_validator, self_remove_validator};
 
 use super::group::{self, NewMember, PERCENTAGE};
 use crate::{
@@ -46,4 +52,10 @@ pub fn policy<'a>(state: &'a LedgerState, chain: &ChainConfig) -> Option<&'a Gro
     let address = Address::from_bytes(&chain.prefix, &group_policy_address(COUNCIL_GROUP)).ok()?.to_string();
     let found = state.group_policies.peek(&address).filter(|policy| policy.group_id == COUNCIL_GROUP)?;
     state.corporation_by_address.peek(&address).is_none().then_some(found)
+}
+
+/// The addresses with a seat.
+fn seats(state: &LedgerState) -> Vec<String> {
+    let of_council = state.group_members.values().filter(|member| member.group_id == COUNCIL_GROUP);
+    of_council.filter_map(|member| member.member.as_ref().map(|member| member.address.clone())).collect()
 }
