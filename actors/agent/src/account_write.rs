@@ -3,6 +3,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use prost_types::Timestamp;
+use svc_agent_core::grant::{AgentAccount, BlockedReason, WantedGrant};
 use svc_net::upstream::NodeClientError;
 use svc_pipeline::{
     DEFAULT_PRINCIPAL, DecidedWrite, EncodedMessage, EstimateError, FeeGranter, FeeLimits, JournalError, JournalRecord,
@@ -14,7 +15,7 @@ use tracing::{Instrument, Span};
 
 use crate::{
     chain_link::ChainAccess,
-    grant::{AgentAccount, AgentGrant, BlockedReason, WantedGrant, read_grant},
+    grant::{AgentGrant, read_grant},
     store::{AgentStore, AgentStoreError},
 };
 

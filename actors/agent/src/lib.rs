@@ -14,20 +14,15 @@ mod courier;
 mod credentials;
 mod delivery;
 pub mod document;
-mod error;
 mod flow_directory;
 mod flow_session;
 mod flows;
 mod grant;
 mod identity;
-mod journal_key;
 mod keeper;
 pub mod log;
-mod notification;
-mod participant;
 mod peer_directory;
 mod peer_session;
-mod peer_tag;
 mod peers;
 mod registry;
 mod resolution;
@@ -50,18 +45,15 @@ pub use credentials::{
     document_digest,
 };
 pub use delivery::DeliveryHandle;
-pub use error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation};
 pub use flows::{
     FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, FlowStateChange, PublishedSchemas, ShownFlow,
-    ValidationTerms,
 };
-pub use grant::{AgentAccount, AgentGrant, BlockedReason, RegistryEnd, WantedGrant, read_ends, read_grant};
+pub use grant::{AgentGrant, RegistryEnd, read_ends, read_grant};
 pub use identity::{DidMethod, PublicLocation};
 pub use keeper::{
     BoundDistance, DocumentError, KeeperHandle, LogRecoveryError, PublishedDocument, PublishedFile, RecoveredLog,
     recover_log,
 };
-pub use notification::{Notification, NotificationMaker};
 pub use peers::{
     GrantPresentation, InvitationRequest, PeerAccessRequest, PeerAdmission, PeerEndpoint, PeerResolution, PeerService,
     PeerSettings, PeerTransport, SentInvitation,
@@ -70,12 +62,21 @@ pub use resolution::{ResolutionHandle, ResolutionPhase, ResolutionReport};
 pub use rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest};
 pub use setup::{Setup, SetupOptions, SetupStep, StepActor, StepState};
 pub use store::{
-    AccessGrantFilter, AgentStore, AgentStoreError, BasicMessageFilter, BlockEvents, ConnectionFilter, ConnectionRole,
-    CredentialKind, CredentialState, DeadLetter, EventGap, ExchangeFilter, ExchangeState, ExportError, FlowFilter,
-    GrantState, HeadFile, ImportError, ImportReport, MessageRole, OutboxEvent, OutboxSizes, PublishedHead,
-    ResolutionProgress, RotationPhase, SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings,
-    StoredBasicMessage, StoredChain, StoredConnection, StoredCredential, StoredExchange, StoredGrant, Verdict,
-    has_export_end, import_store,
+    AccessGrantFilter, AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap,
+    ExportError, FlowFilter, HeadFile, ImportError, ImportReport, OutboxEvent, OutboxSizes, PublishedHead,
+    ResolutionProgress, RotationPhase, SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings, StoredChain,
+    StoredCredential, has_export_end, import_store,
+};
+pub use svc_agent_core::{
+    access::{GrantState, StoredGrant},
+    error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation},
+    flows::ValidationTerms,
+    grant::{AgentAccount, BlockedReason, WantedGrant},
+    notification::{Notification, NotificationMaker},
+    peers::{
+        BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole,
+        StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
+    },
 };
 pub use svc_didcomm::{
     flow::{ConnectionState as FlowConnectionState, CredentialTerms, FlowState, Side as FlowSide},

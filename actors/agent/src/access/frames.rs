@@ -1,5 +1,6 @@
 //! The frame of a grant, made when its message is sent: neither the outbox nor the table of grants has a token or a key.
 
+use svc_agent_core::access::StoredGrant;
 use svc_didcomm::{
     Message,
     protocol::endpoint_access::{AccessGrant, GrantedMaterial, frame_message},
@@ -8,7 +9,6 @@ use svc_trust::access::{AccessClaims, sign_access_token};
 use svc_wire::endpoint_access::Material;
 
 use super::owner::AccessOwner;
-use crate::store::StoredGrant;
 
 /// The frame of a grant cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

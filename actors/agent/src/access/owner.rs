@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use svc_agent_core::access::{GrantDetails, StoredGrant};
 use svc_didcomm::{
     access::{Denied, EndpointTerms, GrantLimits, RequestFacts, TermsMaterial, judge_request},
     protocol::endpoint_access::{AccessRequest, DenyCode},
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     keeper::{KeeperHandle, PublishedFile},
-    store::{AgentStore, AgentStoreError, GrantDetails, OfferedGrant, StoredGrant},
+    store::{AgentStore, AgentStoreError, OfferedGrant},
 };
 
 /// Seconds after which a peer may ask again when a key is missing.

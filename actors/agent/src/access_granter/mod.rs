@@ -13,6 +13,11 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
+use svc_agent_core::{
+    access::{GrantState, StoredGrant},
+    error::{Refusal, RefusalCode},
+    peers::PeerLimits,
+};
 use svc_didcomm::{
     access::Denied,
     protocol::endpoint_access::{AccessRequest, DenyCode},
@@ -23,13 +28,9 @@ use self::{revoked_list::RevokedListCache, sweep::SweepEnd};
 use crate::{
     access::AccessOwner,
     courier::CourierHandle,
-    error::{Refusal, RefusalCode},
     keeper::{KeeperHandle, PublishedFile},
     peers::{TrustGate, store_failed},
-    store::{
-        AccessGrantFilter, AgentStore, AgentStoreError, GrantState, OfferedGrant, PeerLimits, RevokedGrants,
-        StoredGrant,
-    },
+    store::{AccessGrantFilter, AgentStore, AgentStoreError, OfferedGrant, RevokedGrants},
     store_guard::StoreGuardHandle,
 };
 

@@ -30,6 +30,10 @@ use std::{
     time::Duration,
 };
 
+use svc_agent_core::{
+    error::{AgentPart, Refusal, RefusalCode},
+    notification::NotificationMaker,
+};
 use svc_kit::{
     supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec},
     wall_clock,
@@ -55,12 +59,10 @@ use crate::{
     credentials::{CredentialHandle, CredentialKeeperArgs, CredentialSettings, IssuerParts},
     delivery::{Delivery, DeliveryHandle},
     document::{AccessEntries, ManagedEntries},
-    error::{AgentPart, Refusal, RefusalCode},
     flow_directory::FlowDirectory,
     flows::{ClaimSources, FlowHearing, FlowParts, FlowService, FlowSettings, HearingParts},
     identity::{DidMethod, PublicLocation},
     keeper::{DocumentError, KeeperArgs, KeeperHandle},
-    notification::NotificationMaker,
     peer_directory::PeerDirectory,
     peers::{PeerParts, PeerResolver, PeerService, PeerSettings, TrustGate},
     resolution::ResolutionHandle,

@@ -8,6 +8,7 @@ use std::{
 
 use axum::{Router, extract::State, http::StatusCode, routing::post};
 use serde_json::Value;
+use svc_agent_core::notification::Notification;
 use svc_kit::supervision::{Supervisor, SupervisorSpec};
 use svc_net::webhook::WebhookClient;
 use svc_wire::secret::SecretString;
@@ -19,7 +20,6 @@ use super::{
     request::headers,
 };
 use crate::{
-    notification::Notification,
     store::{AgentStore, BlockEvents, OutboxEvent, StoreKey, StoreKeys, StoreSettings},
     store_guard::StoreGuardHandle,
 };

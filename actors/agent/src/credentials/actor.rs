@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, backoff::Backoff};
 use svc_otel::metrics;
 use tokio::{task::AbortHandle, time::Instant};
@@ -23,7 +24,6 @@ use super::{
 };
 use crate::{
     account_write::WriteStop,
-    error::{AgentPart, Refusal, RefusalCode},
     registry::NodeRegistry,
     setup::{Setup, SetupOptions, SetupSource, read_setup},
     store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential},

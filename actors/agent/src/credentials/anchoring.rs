@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use prost::Message;
 use prost_types::Any;
+use svc_agent_core::{grant::WantedGrant, journal_key::session_key};
 use svc_otel::{metrics, trace};
 use svc_pipeline::EncodedMessage;
 use svc_wire::proto::svc::pp::v1::MsgCreateOrUpdateParticipantSession;
@@ -12,8 +13,6 @@ use tracing::Span;
 use super::issuer::CredentialIssuer;
 use crate::{
     account_write::{AccountWrite, WriteStop},
-    grant::WantedGrant,
-    journal_key::session_key,
     store::{KEY_REMOVED, NOT_SENT, StoredCredential},
 };
 

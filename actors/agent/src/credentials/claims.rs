@@ -10,13 +10,12 @@ use std::{
 
 use heck::{ToLowerCamelCase, ToShoutySnakeCase};
 use serde_json::{Map, Value, json};
+use svc_agent_core::error::Violation;
 use svc_trust::{
     EssentialCredential, RejectionReason, SchemaViolation, credential_violations,
     digest::{DigestAlgorithm, canonical_json, sri_digest},
 };
 use svc_wire::syntax::has_exact_integers;
-
-use crate::error::Violation;
 
 /// The claims of one credential, as the settings have them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
+use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
 use svc_trust::{
     RejectionCode, RejectionReason,
     digest::{DigestAlgorithm, anchored_digest},
@@ -17,7 +18,6 @@ use super::{
 };
 use crate::{
     document::proof_suite,
-    error::{AgentPart, Refusal, RefusalCode},
     keeper::MAX_PRESENTED,
     registry::{NodeRegistry, name_of},
     store::{CredentialKind, CredentialState, StoredCredential},

@@ -5,6 +5,10 @@ use std::{cmp::Reverse, sync::Arc};
 
 use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
+use svc_agent_core::{
+    error::{Refusal, RefusalCode, Violation},
+    grant::{BlockedReason, WantedGrant},
+};
 use svc_didcomm::flow::CredentialTerms;
 use svc_trust::{
     RejectionCode, RejectionReason, authorize_holder,
@@ -31,8 +35,7 @@ use super::{
 use crate::{
     account_write::{WriteStop, WritingAccount},
     document::{plain_method, prover_for},
-    error::{Refusal, RefusalCode, Violation},
-    grant::{AgentGrant, BlockedReason, WantedGrant},
+    grant::AgentGrant,
     keeper::KeeperHandle,
     registry::{NodeRegistry, SchemaCredentials, SchemaOnChain, SchemaSources, all_to_evidence, name_of},
     store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential},

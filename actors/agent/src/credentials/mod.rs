@@ -26,11 +26,11 @@ mod unsigned;
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::Value;
+use svc_agent_core::error::{AgentPart, Refusal};
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, supervision::ChildSpec};
 
 use crate::{
     chain_link::ChainAccess,
-    error::{AgentPart, Refusal},
     setup::{Setup, SetupOptions},
     store::StoredCredential,
 };

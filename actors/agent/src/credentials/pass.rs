@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures::StreamExt;
+use svc_agent_core::grant::BlockedReason;
 use svc_didcomm::flow::CredentialTerms;
 use svc_trust::{EssentialCredential, did_document::ProofPurpose, proof::ProofSuite};
 use svc_wire::timestamp;
@@ -25,7 +26,6 @@ use super::{
 use crate::{
     account_write::WriteStop,
     document::proof_suite,
-    grant::BlockedReason,
     registry::{NodeRegistry, all_to_evidence, name_of},
     store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential},
 };

@@ -8,6 +8,10 @@ use std::{
     time::Duration,
 };
 
+use svc_agent_core::{
+    error::{AgentPart, Refusal, RefusalCode},
+    notification::{Notification, NotificationMaker},
+};
 use svc_kit::wall_clock;
 use svc_net::upstream::{UpstreamEndpoints, read_event_page, read_indexed_height, select_indexer};
 use svc_wire::block_subscription::{SubscriptionScope, is_full_page};
@@ -15,8 +19,6 @@ use tokio::sync::Mutex;
 
 use crate::{
     courier::CourierHandle,
-    error::{AgentPart, Refusal, RefusalCode},
-    notification::{Notification, NotificationMaker},
     store::{AgentStore, AgentStoreError, DeadLetter, EventGap, OutboxSizes},
 };
 

@@ -7,11 +7,11 @@
 //! Each change can be applied twice, since a step of a rotation is repeated after a crash.
 
 use serde_json::{Value, json};
+use svc_agent_core::error::{Refusal, RefusalCode};
 use svc_net::did::check_own_document;
 
 use super::access_entries::DELEGATION;
 use super::did_document::{DidDocument, DocumentKeys, MAX_DOCUMENT_BYTES, multikey_method};
-use crate::error::{Refusal, RefusalCode};
 
 /// A change of the keys of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,10 +2,9 @@
 
 use fluent_uri::Uri;
 use serde_json::Value;
+use svc_agent_core::error::{Refusal, RefusalCode};
 use svc_didcomm::json_shape::levels;
 use svc_net::host_policy::{HostError, HostPolicy};
-
-use crate::error::{Refusal, RefusalCode};
 
 const MAX_URI_BYTES: usize = 2_048;
 const MAX_ENDPOINTS: usize = 16;

@@ -1,6 +1,7 @@
 //! Service entries, and the changes that callers make to them.
 
 use serde_json::{Value, json};
+use svc_agent_core::error::{Refusal, RefusalCode};
 use svc_net::{did::check_own_document, host_policy::HostPolicy};
 
 use super::{
@@ -8,7 +9,6 @@ use super::{
     service_endpoint::check_endpoint,
     service_id::{ServiceIdPath, fragment_of, slug_of_type},
 };
-use crate::error::{Refusal, RefusalCode};
 
 const MAX_TYPE_CHARS: usize = 128;
 

@@ -1,6 +1,6 @@
 //! Ids of service entries: fragments of the agent's own DID.
 
-use crate::error::{Refusal, RefusalCode};
+use svc_agent_core::error::{Refusal, RefusalCode};
 
 /// Longest fragment.
 const MAX_FRAGMENT: usize = 128;

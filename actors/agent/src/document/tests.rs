@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
+use svc_agent_core::error::RefusalCode;
 use svc_net::host_policy::HostPolicy;
 
 use super::*;
-use crate::error::RefusalCode;
 
 const DID: &str = "did:web:agent.example.com";
 

@@ -1,6 +1,10 @@
 //! Calls of operators on a flow. Pure: a call and a record become the next record with its messages, or a refusal.
 
 use serde_json::{Map, Value};
+use svc_agent_core::{
+    error::{Refusal, RefusalCode, Violation},
+    flows::{ShownParticipant, messages_of},
+};
 use svc_didcomm::{
     Message,
     flow::{
@@ -13,9 +17,6 @@ use svc_didcomm::{
 };
 use url::Url;
 use uuid::Uuid;
-
-use super::{facts::ShownParticipant, messages::messages_of};
-use crate::error::{Refusal, RefusalCode, Violation};
 
 /// Bytes of a text for people.
 const MAX_TEXT: usize = 2048;

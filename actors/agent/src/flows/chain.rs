@@ -1,6 +1,7 @@
 //! Reads of participants at the node, and the flows that they begin and move. Pure, but for the ids.
 
 use serde_json::{Map, Value};
+use svc_agent_core::flows::{ShownParticipant, messages_of};
 use svc_didcomm::{
     Message,
     flow::{
@@ -11,7 +12,6 @@ use svc_didcomm::{
 use svc_wire::proto::svc::pp::v1::{Participant, ParticipantRole};
 use uuid::Uuid;
 
-use super::{facts::ShownParticipant, messages::messages_of};
 use crate::store::FlowRefusal;
 
 /// The circumstances of a read. Times are milliseconds since the epoch.

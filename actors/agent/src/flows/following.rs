@@ -1,21 +1,22 @@
 //! Participants that the node shows, and the flows that follow them.
 
 use serde_json::{Map, Value};
+use svc_agent_core::{
+    flows::{BLOCKED_PAUSE, ShownParticipant},
+    participant::state_of,
+};
 use svc_didcomm::flow::{FlowRecord, FlowState, OnboardingState, Progress, Side, Trigger, next_work};
 use svc_kit::wall_clock::now_millis;
 use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
 
 use super::{
     chain::{Application, NoApplication, ReadContext, after_read},
-    facts::ShownParticipant,
-    schedule::BLOCKED_PAUSE,
     service::{ChangeError, FlowChange, FlowService},
     steps::Opening,
 };
 use crate::{
     account_write::WritingAccount,
     flow_directory::ParticipantPage,
-    participant::state_of,
     registry::NodeRegistry,
     store::{FlowFilter, FlowRefusal, QueueRefusal},
 };

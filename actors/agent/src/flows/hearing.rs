@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use svc_agent_core::flows::{
+    HeardFacts, PeerStanding, RequestFacts, ShownParticipant, is_own_session, is_session_id, issuance_facts,
+    onboarding_facts,
+};
 use svc_didcomm::{
     Message,
     flow::{FlowRecord, FlowState, Guard, ParticipantRead, ReportMeaning, Side, Trigger, Variant, report_meaning},
@@ -11,17 +15,13 @@ use svc_net::upstream::NodeClientError;
 use svc_wire::timestamp;
 use tokio::{sync::broadcast, time::timeout};
 
-use super::{
-    change_notes::note_changes,
-    facts::{RequestFacts, ShownParticipant, is_session_id, issuance_facts, onboarding_facts},
-    payment::is_own_session,
-};
+use super::change_notes::note_changes;
 use crate::{
     account_write::WritingAccount,
     chain_link::ChainLinkHandle,
     flow_directory::{FlowDirectory, NamedParticipant},
     registry::NodeRegistry,
-    store::{AgentStore, AgentStoreError, ContentKey, RequestedFlow, WrittenFlow},
+    store::{AgentStore, AgentStoreError, ContentKey, WrittenFlow},
 };
 
 /// Longest wait for the node.
@@ -39,26 +39,6 @@ pub(crate) enum UnknownFacts {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] AgentStoreError),
-}
-
-/// The conditions of a message, as the node shows them.
-#[derive(Debug, Default)]
-pub(crate) struct HeardFacts {
-    /// Conditions that hold.
-    pub facts: BTreeSet<Guard>,
-    /// The participant of an onboarding request.
-    pub read: Option<ParticipantRead>,
-    /// The participants of a request that fits.
-    pub requested: Option<RequestedFlow>,
-}
-
-/// Whether a peer is a verifiable service, or about to be one by the flow that it begins.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PeerStanding {
-    /// It is trusted.
-    pub is_trusted: bool,
-    /// It is exempt from the gate.
-    pub is_exempt: bool,
 }
 
 /// The parts of it.

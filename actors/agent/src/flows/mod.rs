@@ -12,25 +12,16 @@ mod calls;
 mod chain;
 mod change_notes;
 mod claims;
-mod decision;
-mod facts;
 mod following;
 mod hearing;
-mod messages;
-mod payment;
-mod record_json;
 mod requests;
-mod schedule;
 mod service;
 mod settings;
 mod steps;
-#[cfg(test)]
-mod testing;
 mod validation_call;
 
 pub use self::{
     calls::FlowCall,
-    decision::ValidationTerms,
     hearing::FlowStateChange,
     requests::{FlowRequest, ShownFlow},
     service::FlowService,
@@ -38,9 +29,6 @@ pub use self::{
 };
 pub(crate) use self::{
     claims::ClaimSources,
-    hearing::{FlowHearing, HeardFacts, HearingParts, PeerStanding, UnknownFacts},
-    messages::messages_of,
-    record_json::flow_json,
-    schedule::next_look,
+    hearing::{FlowHearing, HearingParts, UnknownFacts},
     service::FlowParts,
 };

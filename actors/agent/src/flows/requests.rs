@@ -1,6 +1,10 @@
 //! Requests of callers about flows.
 
 use serde_json::{Map, Value};
+use svc_agent_core::{
+    error::{Refusal, RefusalCode},
+    flows::{ShownParticipant, flow_json, messages_of, unanswered_json},
+};
 use svc_didcomm::flow::{Cause, FlowRecord, Guard, NewFlow, Side, Trigger, Variant, begin};
 use svc_kit::wall_clock::now_millis;
 use svc_wire::proto::svc::cs::v1::HolderOnboardingMode;
@@ -10,14 +14,10 @@ use super::{
     calls::{FlowCall, check_claims},
     chain::NoApplication,
     claims::{ClaimsStop, WantedSchema},
-    facts::ShownParticipant,
-    messages::messages_of,
-    record_json::{flow_json, unanswered_json},
     service::{ChangeError, FlowChange, FlowService},
     steps::{is_issuer, order_refused},
 };
 use crate::{
-    error::{Refusal, RefusalCode},
     peers::store_failed,
     registry::NodeRegistry,
     store::{FlowFilter, FlowRefusal, QueueRefusal},

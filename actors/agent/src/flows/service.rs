@@ -3,6 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
+use svc_agent_core::{
+    error::{AgentPart, Refusal, RefusalCode},
+    flows::{messages_of, next_look},
+};
 use svc_didcomm::{
     Message,
     flow::{FlowRecord, FlowState, Progress},
@@ -15,14 +19,11 @@ use tracing::{Instrument, Span};
 use super::{
     claims::ClaimSources,
     hearing::{FlowHearing, FlowStateChange},
-    messages::messages_of,
-    schedule::next_look,
     settings::FlowSettings,
 };
 use crate::{
     account_write::WritingAccount,
     credentials::{CredentialIssuer, CredentialSettings, IssuerParts},
-    error::{AgentPart, Refusal, RefusalCode},
     flow_directory::{DueFlows, FlowDirectory, FlowWork, NamedParticipant, ParticipantPage},
     flow_session::{FlowSteps, StepEnd},
     peers::{PeerService, TrustGate},

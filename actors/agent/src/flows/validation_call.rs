@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use svc_agent_core::{
+    error::{Refusal, RefusalCode},
+    flows::{ValidationTerms, credential_terms, unknown_records, wrong_state},
+};
 use svc_didcomm::flow::{
     ALREADY_ISSUED, Cause, CredentialTerms, FlowRecord, FlowState, Guard, Progress, Side, Submission, Trigger, Variant,
 };
@@ -10,8 +14,6 @@ use svc_trust::EssentialCredential;
 use svc_wire::proto::svc::pp::v1::ParticipantRole;
 
 use super::{
-    decision::{ValidationTerms, credential_terms, wrong_state},
-    payment::unknown_records,
     requests::{ShownFlow, unreadable},
     service::{FlowChange, FlowService},
     steps::{StepStop, failure_of, order_refused},
@@ -19,7 +21,6 @@ use super::{
 use crate::{
     account_write::{WriteStop, WritingAccount},
     credentials::{IssueRequest, IssueStop},
-    error::{Refusal, RefusalCode},
     registry::NodeRegistry,
 };
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prost_types::Timestamp;
+use svc_agent_core::{grant::AgentAccount, participant::state_of};
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_pipeline::{RegistryChain, query_fee_allowance};
 use svc_wire::{
@@ -11,11 +12,7 @@ use svc_wire::{
     timestamp,
 };
 
-use super::{
-    choice::AgentAccount,
-    grant_reader::{LIST_LIMIT, read_authorizations, read_corporation_account},
-};
-use crate::participant::state_of;
+use super::grant_reader::{LIST_LIMIT, read_authorizations, read_corporation_account};
 
 /// The end of something that the agent needs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! Reads a grant at the node.
 
 use prost_types::Timestamp;
+use svc_agent_core::grant::{
+    AgentAccount, BlockedReason, ChosenParticipant, RecordRules, WantedGrant, choose_participant,
+};
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_pipeline::{FeeBudget, FeeGranter, NodeRelease, RegistryChain, query_fee_allowance};
 use svc_wire::proto::svc::{
@@ -9,11 +12,6 @@ use svc_wire::proto::svc::{
         QueryListVsOperatorAuthorizationsRequest, QueryListVsOperatorAuthorizationsResponse, VsOperatorAuthorization,
     },
     pp::v1::{Participant, QueryListParticipantsRequest, QueryListParticipantsResponse},
-};
-
-use super::{
-    BlockedReason, WantedGrant,
-    choice::{AgentAccount, ChosenParticipant, RecordRules, choose_participant},
 };
 
 /// Largest page of a list of the node.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, wall_clock};
 use svc_net::host_policy::HostPolicy;
 use svc_otel::metrics;
@@ -21,7 +22,6 @@ use super::{
 };
 use crate::{
     document::{DidDocument, KeyChange, ManagedEntries, ServiceEntry},
-    error::{AgentPart, Refusal, RefusalCode},
     resolution::ResolutionHandle,
     store_guard::StoreGuardHandle,
 };

@@ -2,12 +2,10 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
 use svc_net::host_policy::HostPolicy;
 
-use crate::{
-    document::{DidDocument, KeyChange, ManagedEntries, ServiceChange, ServiceEntry},
-    error::{AgentPart, Refusal, RefusalCode},
-};
+use crate::document::{DidDocument, KeyChange, ManagedEntries, ServiceChange, ServiceEntry};
 
 /// Longest wait of a change for its version.
 pub(super) const MAX_CHANGE_WAIT: Duration = Duration::from_secs(30);

@@ -20,6 +20,7 @@ mod update_keys;
 
 use std::{sync::Arc, time::Duration};
 
+use svc_agent_core::error::{AgentPart, Refusal};
 use svc_didcomm::envelope::KeyAgreementKey;
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, actor::ActorStatus, supervision::ChildSpec};
 use svc_net::host_policy::HostPolicy;
@@ -27,7 +28,6 @@ use svc_trust::{did_document::ProofPurpose, proof::ProofKey};
 
 use crate::{
     document::{DocumentKeys, KeyChange, ManagedEntries, ServiceChange, ServiceEntry},
-    error::{AgentPart, Refusal},
     identity::{DidMethod, PublicLocation},
     resolution::ResolutionHandle,
     store::{AgentStore, AgentStoreError, HeadFile},

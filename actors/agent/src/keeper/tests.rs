@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
+use svc_agent_core::error::RefusalCode;
 use svc_kit::supervision::{Supervisor, SupervisorSpec};
 use svc_net::{did::verify_own_log, host_policy::HostPolicy};
 use svc_test_support::small_disk;
@@ -14,7 +15,6 @@ use super::{
 };
 use crate::{
     document::{DidDocument, DocumentKeys, KeyChange, ManagedEntries, ServiceChange, ServiceIdPath},
-    error::RefusalCode,
     identity::{DidMethod, PublicLocation},
     resolution::ResolutionHandle,
     store::{AgentStore, HeadFile, StoreKey, StoreKeys, StoreSettings},

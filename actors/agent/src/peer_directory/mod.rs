@@ -10,12 +10,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use svc_agent_core::peer_tag::peer_tag;
 use svc_kit::{
     ActorMessage, Handle,
     supervision::{ChildSpec, Supervisor, SupervisorError},
 };
 
-use crate::{peer_session::PeerSessionHandle, peer_tag::peer_tag, peers::PeerService};
+use crate::{peer_session::PeerSessionHandle, peers::PeerService};
 
 /// Sessions at the same time.
 const MAX_SESSIONS: usize = 10_000;

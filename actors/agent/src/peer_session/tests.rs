@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
+use svc_agent_core::peers::{BasicMessageFilter, ConnectionFilter, MessageRole, PeerLimits, StoredBasicMessage};
 use svc_didcomm::{
     Message,
     delivery::{Attempt, DeliveryState, after_attempt},
@@ -11,8 +12,7 @@ use svc_didcomm::{
 use uuid::Uuid;
 
 use crate::store::{
-    AgentStore, ArrivedMessage, BasicMessageFilter, ConnectionFilter, MessageRole, PeerLimits, QueuedMessage,
-    SentMessage, StoreKey, StoreKeys, StoreSettings, StoredBasicMessage, TakenMessage, no_flows,
+    AgentStore, ArrivedMessage, QueuedMessage, SentMessage, StoreKey, StoreKeys, StoreSettings, TakenMessage, no_flows,
 };
 
 const MAX_AGE: i64 = 24 * 3600;

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use svc_agent_core::peer_tag::peer_tag;
 use svc_didcomm::{
     Message,
     access::Denied,
@@ -19,7 +20,7 @@ use super::{
     proven_message::ProvenMessage,
     service::{PeerService, RETRY_SECONDS},
 };
-use crate::{peer_tag::peer_tag, store::AccessPart};
+use crate::store::AccessPart;
 
 /// Seconds for which a denial is worth sending.
 const DENIAL_SECONDS: i64 = 60;

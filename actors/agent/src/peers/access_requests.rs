@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use svc_agent_core::{
+    error::{AgentPart, DenialDetails, Refusal, RefusalCode},
+    peer_tag::peer_tag,
+};
 use svc_didcomm::{
     access::{HeardAnswer, OpenRequest},
     endpoint::endpoints,
@@ -23,11 +27,7 @@ use super::{
     service::PeerService,
     settings::allows_clear_text,
 };
-use crate::{
-    access_asker::AccessQuestion,
-    error::{AgentPart, DenialDetails, Refusal, RefusalCode},
-    peer_tag::peer_tag,
-};
+use crate::access_asker::AccessQuestion;
 
 /// Seconds after which a request is void for its receiver.
 const REQUEST_SECONDS: i64 = 60;

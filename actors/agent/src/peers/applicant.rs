@@ -4,6 +4,7 @@
 
 use std::time::Instant;
 
+use svc_agent_core::peer_tag::peer_tag;
 use svc_didcomm::{
     Message,
     protocol::{
@@ -19,7 +20,6 @@ use super::{
     gate::UnknownVerdict, proven_message::ProvenMessage, sending::Sending, service::PeerService,
     service::known_protocol,
 };
-use crate::peer_tag::peer_tag;
 
 /// A message that opens a flow.
 fn opening(content: &Result<Content, ContentError>) -> Option<&VtFlow> {

@@ -1,5 +1,9 @@
 //! Requests of callers about credentials that peers offer outside of flows.
 
+use svc_agent_core::{
+    error::{Refusal, RefusalCode},
+    peers::{ExchangeFilter, ExchangeState, PeerEvent, StoredExchange},
+};
 use svc_didcomm::{
     Message,
     protocol::{
@@ -11,15 +15,10 @@ use svc_kit::wall_clock::now_millis;
 use uuid::Uuid;
 
 use super::{
-    event::PeerEvent,
     refusals::{queue_refused, store_failed},
     service::PeerService,
 };
-use crate::{
-    credentials::CredentialHandle,
-    error::{Refusal, RefusalCode},
-    store::{ExchangeFilter, ExchangeState, StoredExchange},
-};
+use crate::credentials::CredentialHandle;
 
 /// Characters of a reason that a caller gives.
 const MAX_REASON: usize = 1_024;

@@ -10,14 +10,12 @@ mod access_presentations;
 mod access_requests;
 mod admission;
 mod applicant;
-mod event;
 mod exchange_requests;
 mod gate;
 mod known_peers;
 mod peer_resolution;
 mod prepared_message;
 mod proven_message;
-mod reaction;
 mod receive;
 mod refusal_log;
 mod refusals;
@@ -38,11 +36,9 @@ pub use self::{
     settings::{PeerAdmission, PeerSettings, PeerTransport},
 };
 pub(crate) use self::{
-    event::{PeerEvent, millis_text},
     gate::TrustGate,
     prepared_message::PreparedMessage,
     proven_message::ProvenMessage,
-    reaction::{Reaction, react},
     refusals::{queue_refused, store_failed},
     resolver::PeerResolver,
     service::PeerParts,

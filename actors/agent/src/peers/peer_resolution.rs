@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use svc_agent_core::error::{Refusal, RefusalCode};
 use svc_didcomm::endpoint::endpoints;
 use svc_net::fetch::FetchLimits;
 use svc_wire::{
@@ -13,7 +14,6 @@ use svc_wire::{
 };
 
 use super::{refusals::verdict_unknown, resolver::DocumentUse, service::PeerService, settings::allows_clear_text};
-use crate::error::{Refusal, RefusalCode};
 
 /// Entries of a document that are described.
 const MAX_ENDPOINTS: usize = 100;

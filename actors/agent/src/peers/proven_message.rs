@@ -1,8 +1,7 @@
 //! A message that has passed every check which needs no decision about its sender.
 
+use svc_agent_core::peers::OwnPeerDid;
 use svc_didcomm::{from_prior::FromPrior, message::Message};
-
-use crate::store::OwnPeerDid;
 
 /// A message of a peer whose sender and recipient are proven.
 #[derive(Debug)]

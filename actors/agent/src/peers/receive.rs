@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+use svc_agent_core::{peer_tag::peer_tag, peers::OwnPeerDid};
 use svc_didcomm::{
     Message, Refusal,
     envelope::{Envelope, KeyAgreementKey, Opened, Sender},
@@ -23,7 +24,6 @@ use super::{
     service::{PeerService, RETRY_SECONDS, is_small, known_protocol},
     settings::PeerAdmission,
 };
-use crate::{peer_tag::peer_tag, store::OwnPeerDid};
 
 /// The receipt of a message that no session takes.
 enum Stop {

@@ -1,10 +1,9 @@
 //! Failures of the store, of the outbox, of verdicts and of documents as refusals.
 
+use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
+
 use super::{gate::UnknownVerdict, resolver::PeerDocumentError};
-use crate::{
-    error::{AgentPart, Refusal, RefusalCode},
-    store::{AgentStoreError, QueueRefusal},
-};
+use crate::store::{AgentStoreError, QueueRefusal};
 
 /// The refusal of a request about a DID whose document cannot be had. `member` named the DID.
 pub(super) fn document_refused(member: &str, error: PeerDocumentError) -> Refusal {

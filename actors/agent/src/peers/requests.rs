@@ -3,6 +3,13 @@
 use std::time::Duration;
 
 use serde_json::json;
+use svc_agent_core::{
+    error::{AgentPart, Refusal, RefusalCode},
+    peers::{
+        BasicMessageFilter, ConnectionFilter, ConnectionRole, MessageRole, OwnPeerDid, StoredBasicMessage,
+        StoredConnection, Verdict,
+    },
+};
 use svc_didcomm::{
     connection::Connection,
     delivery::DeliveryState,
@@ -24,13 +31,7 @@ use super::{
     service::PeerService,
     settings::PeerAdmission,
 };
-use crate::{
-    error::{AgentPart, Refusal, RefusalCode},
-    store::{
-        BasicMessageFilter, ConnectionFilter, ConnectionRole, MessageRole, OwnPeerDid, PrivateKey, QueueRefusal,
-        StoredBasicMessage, StoredConnection, Verdict,
-    },
-};
+use crate::store::{PrivateKey, QueueRefusal};
 
 /// An invitation that a caller sends over a connection.
 #[derive(Debug, Clone, Default)]

@@ -9,6 +9,7 @@ use std::{
 use bytes::Bytes;
 use futures::future::{Either, select};
 use serde_json::Value;
+use svc_agent_core::peer_tag::peer_tag;
 use svc_didcomm::{
     Message,
     delivery::{Attempt, attempt_of_status},
@@ -31,7 +32,6 @@ use super::{
 use crate::{
     access::FrameProblem,
     peer_session::SendEnd,
-    peer_tag::peer_tag,
     store::{QueuedMessage, grant_of_message},
 };
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
+use svc_agent_core::{peer_tag::peer_tag, peers::PeerLimits};
 use svc_didcomm::Refusal as MessageRefusal;
 use svc_kit::wall_clock;
 use svc_net::{didcomm::OutboundClient, fetch::BoundedFetcher};
@@ -28,8 +29,7 @@ use crate::{
     keeper::KeeperHandle,
     peer_directory::{PeerDirectory, SessionError, SessionLease},
     peer_session,
-    peer_tag::peer_tag,
-    store::{AgentStore, AgentStoreError, PeerLimits},
+    store::{AgentStore, AgentStoreError},
     store_guard::StoreGuardHandle,
 };
 

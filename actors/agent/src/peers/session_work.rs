@@ -4,6 +4,10 @@ use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
+use svc_agent_core::{
+    flows::{HeardFacts, PeerStanding},
+    peer_tag::peer_tag,
+};
 use svc_didcomm::{
     Message,
     delivery::Repetition,
@@ -23,9 +27,8 @@ use super::{
     settings::PeerAdmission,
 };
 use crate::{
-    flows::{HeardFacts, PeerStanding, UnknownFacts},
+    flows::UnknownFacts,
     peer_session::{PeerWork, SendEnd, TakenReceipt},
-    peer_tag::peer_tag,
     store::{AgentStoreError, ArrivedMessage, FlowPart, QueuedMessage, SentMessage, TakenMessage},
 };
 

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use svc_agent_core::peers::PeerLimits;
 use svc_net::{didcomm::InboundLimits, host_policy::HostPolicy};
-
-use crate::store::PeerLimits;
 
 /// A transport that the agent serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use prost::Message;
 use prost_types::Timestamp;
+use svc_agent_core::participant::state_of;
 use svc_net::upstream::NodeClientError;
 use svc_trust::{RegistryParticipant, RegistrySchema, digest::digest_forms};
 use svc_wire::{
@@ -26,7 +27,7 @@ use svc_wire::{
     timestamp,
 };
 
-use crate::{account_write::WritingAccount, grant::LIST_LIMIT, participant::state_of};
+use crate::{account_write::WritingAccount, grant::LIST_LIMIT};
 
 /// The registry as the node states it now.
 pub(crate) struct NodeRegistry<'a>(pub &'a WritingAccount);

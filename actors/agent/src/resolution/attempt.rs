@@ -2,16 +2,13 @@
 
 use prost::Message;
 use prost_types::Any;
+use svc_agent_core::{grant::WantedGrant, journal_key::resolution_key};
 use svc_otel::trace;
 use svc_pipeline::EncodedMessage;
 use svc_wire::proto::svc::pp::v1::MsgTriggerResolver;
 
 use super::core::AttemptEnd;
-use crate::{
-    account_write::{AccountWrite, WriteStop, WritingAccount},
-    grant::WantedGrant,
-    journal_key::resolution_key,
-};
+use crate::account_write::{AccountWrite, WriteStop, WritingAccount};
 
 /// An attempt for one version.
 pub(super) struct Attempt {

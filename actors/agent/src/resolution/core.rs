@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use svc_agent_core::grant::BlockedReason;
 use svc_kit::backoff::Backoff;
-
-use crate::grant::BlockedReason;
 
 /// Time behind the newest change, and the longest behind the first one.
 const AFTER_LAST_CHANGE: Duration = Duration::from_secs(2);

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use svc_agent_core::grant::BlockedReason;
+
 use super::core::{AttemptEnd, BLOCKED_PAUSE, ResolutionCore, ResolutionEffect, ResolutionPhase};
-use crate::grant::BlockedReason;
 
 fn at(millis: u64) -> Duration {
     Duration::from_millis(100_000 + millis)

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use svc_agent_core::error::Refusal;
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, wall_clock};
 use tokio::task::AbortHandle;
 
@@ -15,7 +16,6 @@ use super::{
     core::{Clocks, RotationCore, RotationEffect},
     steps::StepReport,
 };
-use crate::error::Refusal;
 
 /// A caller that waits for the first version of a rotation.
 struct WaitingCaller {

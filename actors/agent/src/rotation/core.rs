@@ -6,12 +6,10 @@
 
 use std::time::Duration;
 
+use svc_agent_core::error::{Refusal, RefusalCode};
 use svc_kit::backoff::Backoff;
 
-use crate::{
-    error::{Refusal, RefusalCode},
-    store::{KeyUse, RotationPhase, StoredRotation},
-};
+use crate::store::{KeyUse, RotationPhase, StoredRotation};
 
 /// Pauses between attempts of a step that fails.
 const FAILURE_BACKOFF: Backoff =

@@ -13,6 +13,7 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
+use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
 use svc_kit::{ActorMessage, Handle, ReplyPort, RetainedState, supervision::ChildSpec};
 
 use self::{
@@ -22,7 +23,6 @@ use self::{
 };
 use crate::{
     credentials::CredentialHandle,
-    error::{AgentPart, Refusal, RefusalCode},
     keeper::KeeperHandle,
     store::{AgentStore, RotationPhase},
 };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
 use svc_trust::did_document::ProofPurpose;
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
 use crate::{
     credentials::CredentialHandle,
     document::{DocumentKeys, KeyChange},
-    error::{AgentPart, Refusal, RefusalCode},
     keeper::{KeeperHandle, PublishedDocument},
     store::{AgentStore, AgentStoreError, CredentialKind, CredentialState, StoredCredential, StoredRotation},
 };

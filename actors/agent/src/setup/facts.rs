@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use prost_types::Timestamp;
+use svc_agent_core::grant::AgentAccount;
 use svc_wire::{
     proto::svc::{
         cs::v1::CredentialSchema,
@@ -13,7 +14,7 @@ use svc_wire::{
 };
 use uuid::Uuid;
 
-use crate::{credentials::ClaimProblem, grant::AgentAccount};
+use crate::credentials::ClaimProblem;
 
 /// The state of the chain around the agent.
 pub(super) struct SetupFacts {

@@ -2,6 +2,7 @@
 
 use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
+use svc_agent_core::participant::state_of;
 use svc_wire::{
     participant_state::ParticipantState,
     proto::{
@@ -20,7 +21,6 @@ use super::{
     options::SetupOptions,
     step::{SetupStep, StepState},
 };
-use crate::participant::state_of;
 
 const SELF_CREATE: &str = "svc.ledger.pp.selfCreateParticipant";
 const APPLY: &str = "svc.ledger.pp.startParticipantOp";

@@ -1,6 +1,7 @@
 //! The places of the participants that the DID needs: their schemas, and the participants under which they are made.
 
 use prost_types::Timestamp;
+use svc_agent_core::participant::state_of;
 use svc_trust::EssentialCredential;
 use svc_wire::{
     participant_state::ParticipantState,
@@ -20,7 +21,6 @@ use super::{
 use crate::{
     account_write::WriteStop,
     credentials::CredentialMode,
-    participant::state_of,
     registry::{EssentialSource, SchemaOnChain},
 };
 

@@ -1,6 +1,7 @@
 //! Reads the facts of a setup at the node and in the store.
 
 use prost_types::Timestamp;
+use svc_agent_core::grant::AgentAccount;
 use svc_pipeline::{FeeBudget, query_account, query_balance, query_fee_allowance};
 use svc_trust::EssentialCredential;
 use svc_wire::proto::svc::{
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     account_write::WriteStop,
     credentials::{CredentialForm, CredentialMode, MAX_SCHEMAS},
-    grant::{AgentAccount, LIST_LIMIT, read_authorizations, read_corporation_account},
+    grant::{LIST_LIMIT, read_authorizations, read_corporation_account},
     registry::name_of,
     store::{CredentialKind, CredentialState, StoredCredential},
 };

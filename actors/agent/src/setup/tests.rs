@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use prost_types::Timestamp;
 use serde_json::json;
+use svc_agent_core::grant::AgentAccount;
 use svc_wire::proto::svc::{
     cs::v1::{CredentialSchema, HolderOnboardingMode, IssuerOnboardingMode},
     de::v1::ParticipantAuthorizationRecord,
@@ -19,7 +20,7 @@ use super::{
     },
     plan::plan,
 };
-use crate::{credentials::ClaimProblem, grant::AgentAccount};
+use crate::credentials::ClaimProblem;
 
 const NOW: i64 = 1_800_000_000;
 const DAY: i64 = 86_400;

@@ -19,7 +19,7 @@ mod sealing;
 #[cfg(test)]
 mod tests;
 
-pub use access_rows::{AccessGrantFilter, AccessKeyTime, GrantDetails, GrantState, StoredGrant};
+pub use access_rows::{AccessGrantFilter, AccessKeyTime};
 pub(crate) use access_rows::{AccessPart, OfferedGrant, RevokedGrants, grant_of_message};
 pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
 pub use chain_rows::{KnownChain, ResolutionProgress, StoredChain};
@@ -27,19 +27,14 @@ pub use credential_rows::{CredentialKind, CredentialState, StoredCredential};
 pub(crate) use credential_rows::{KEY_REMOVED, NOT_SENT};
 pub use error::AgentStoreError;
 pub use flow_rows::FlowFilter;
-pub(crate) use flow_rows::{ContentKind, FlowAtTime, FlowContent, FlowRefusal, FlowWrite, RequestedFlow, WrittenFlow};
+pub(crate) use flow_rows::{ContentKind, FlowAtTime, FlowContent, FlowRefusal, FlowWrite, WrittenFlow};
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
 #[cfg(test)]
 pub(crate) use peer_rows::testing::no_flows;
 pub(crate) use peer_rows::{
-    ArrivedMessage, FlowPart, MessageRoute, PeerLimits, QueueRefusal, QueuedMessage, SentMessage, TakenMessage,
-    UnansweredMessage,
-};
-pub use peer_rows::{
-    BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole, OwnPeerDid,
-    StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
+    ArrivedMessage, FlowPart, MessageRoute, QueueRefusal, QueuedMessage, SentMessage, TakenMessage,
 };
 pub use portable::{ExportError, ImportError, ImportReport, StoreExport, has_export_end, import_store};
 pub(crate) use sealing::ContentKey;

@@ -8,16 +8,13 @@ use sqlx::{
     any::{AnyArguments, AnyRow},
     query::Query,
 };
+use svc_agent_core::{notification::Notification, peers::PeerEvent, time_text::millis_text};
 use uuid::Uuid;
 
 use super::{
     agent_store::{AgentStore, to_column},
     chain_rows::from_column,
     error::AgentStoreError,
-};
-use crate::{
-    notification::Notification,
-    peers::{PeerEvent, millis_text},
 };
 
 /// An event in the outbox.

@@ -9,9 +9,8 @@ use base64::{
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
 use svc_wire::{account_key::PublicKey, address::Address, adr036};
-
-use crate::error::{AgentPart, Refusal, RefusalCode};
 
 /// Validity of a nonce and of a token, in seconds.
 const NONCE_SECONDS: i64 = 120;

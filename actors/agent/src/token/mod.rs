@@ -9,11 +9,11 @@ mod core;
 #[cfg(test)]
 mod tests;
 
+use svc_agent_core::error::Refusal;
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, supervision::ChildSpec};
 use svc_wire::secret::SecretString;
 
 pub use self::core::{LoginChallenge, LoginProof, LoginRules, TokenCheck};
-use crate::error::Refusal;
 use actor::TokenIssuer;
 
 /// A token that was issued.

@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use svc_agent_core::error::RefusalCode;
 use svc_wire::{account_key::AccountKey, adr036};
 
 use super::core::{LoginChallenge, LoginCore, LoginProof, LoginRules, TokenCheck};
-use crate::error::RefusalCode;
 
 const NOW: i64 = 1_800_000_000;
 const ORIGIN: &str = "https://admin.agent.example.com";

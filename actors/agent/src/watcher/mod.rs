@@ -12,6 +12,7 @@ mod tests;
 
 use std::{collections::BTreeSet, time::Duration};
 
+use svc_agent_core::notification::NotificationMaker;
 use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 use svc_net::{
     upstream::UpstreamEndpoints,
@@ -26,7 +27,6 @@ use crate::{
     courier::CourierHandle,
     credentials::CredentialHandle,
     flow_directory::FlowDirectory,
-    notification::NotificationMaker,
     resolution::ResolutionHandle,
     store::AgentStore,
     store_guard::StoreGuardHandle,

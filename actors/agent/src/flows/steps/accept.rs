@@ -4,6 +4,11 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde_json::Value;
+use svc_agent_core::{
+    error::RefusalCode,
+    flows::{ShownParticipant, messages_of},
+    participant::state_of,
+};
 use svc_didcomm::{
     flow::{
         Cause, FlowRecord, Guard, HeldOffer, MessageParts, Outgoing, Progress, Side, Trigger, Variant, declined_offer,
@@ -23,13 +28,7 @@ use crate::{
     account_write::WritingAccount,
     credentials::{CredentialForm, JudgedCredential, begin_of, import},
     document::proof_suite,
-    error::RefusalCode,
-    flows::{
-        facts::ShownParticipant,
-        messages::messages_of,
-        service::{FlowChange, FlowService},
-    },
-    participant::state_of,
+    flows::service::{FlowChange, FlowService},
     registry::NodeRegistry,
     store::{ContentKind, CredentialKind, FlowContent, StoredCredential},
 };

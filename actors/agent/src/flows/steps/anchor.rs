@@ -5,6 +5,7 @@ use std::time::Duration;
 use prost::Message as _;
 use prost_types::Any;
 use serde_json::Value;
+use svc_agent_core::{flows::PaymentStep, grant::WantedGrant, journal_key::flow_session_key};
 use svc_didcomm::flow::{
     ALREADY_ISSUED, ConnectionState, CredentialStage, FlowCredential, FlowRecord, FlowTx, Progress, TxStatus,
     credential_message,
@@ -20,12 +21,7 @@ use super::outcome::{Done, StepStop, peer_has_gone};
 use crate::{
     account_write::{AccountWrite, Decided, WriteStop, WritingAccount},
     credentials::proof_method,
-    flows::{
-        payment::PaymentStep,
-        service::{FlowChange, FlowService},
-    },
-    grant::WantedGrant,
-    journal_key::flow_session_key,
+    flows::service::{FlowChange, FlowService},
     registry::NodeRegistry,
     store::{CredentialKind, CredentialState, StoredCredential},
 };

@@ -1,6 +1,10 @@
 //! The validator's side of a credential, up to its signature: it is offered, requested, signed and stored.
 
 use serde_json::Value;
+use svc_agent_core::{
+    error::{Refusal, RefusalCode},
+    flows::{PaymentStep, SessionPayment, ShownParticipant, messages_of, session_payment},
+};
 use svc_didcomm::{
     flow::{
         ALREADY_ISSUED, Cause, ConnectionState, FlowRecord, Guard, MessageParts, Outgoing, Progress, Side, Trigger,
@@ -16,13 +20,7 @@ use uuid::Uuid;
 use super::outcome::{Done, RETRY_PAUSE, StepStop, peer_has_gone};
 use crate::{
     credentials::{Authority, CredentialIssuer, IssueRequest, IssueStop},
-    error::{Refusal, RefusalCode},
-    flows::{
-        facts::ShownParticipant,
-        messages::messages_of,
-        payment::{PaymentStep, SessionPayment, session_payment},
-        service::{FlowChange, FlowService},
-    },
+    flows::service::{FlowChange, FlowService},
     registry::{NodeRegistry, SchemaCredentials, SchemaOnChain},
     store::{ContentKind, FlowContent},
 };

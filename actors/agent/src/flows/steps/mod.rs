@@ -10,6 +10,7 @@ mod validate;
 
 use std::time::{Duration, Instant};
 
+use svc_agent_core::flows::{BLOCKED_PAUSE, pause_of};
 use svc_didcomm::{
     flow::{AwaitedAnswer, FlowRecord, FlowState, FlowWork, PATIENCE_MILLIS, PEER_SILENT, Progress, next_work},
     protocol::credential_format::CredentialFormat,
@@ -23,10 +24,7 @@ pub(super) use self::{
 };
 use svc_kit::wall_clock::now_millis;
 
-use super::{
-    schedule::{BLOCKED_PAUSE, pause_of},
-    service::{FlowChange, FlowService, time_behind},
-};
+use super::service::{FlowChange, FlowService, time_behind};
 use crate::{
     flow_session::StepEnd,
     store::{ContentKind, FlowAtTime},

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
+use svc_agent_core::{error::RefusalCode, peers::StoredConnection};
 use svc_didcomm::flow::{Cause, FlowRecord, Guard, Progress, Trigger};
 use svc_kit::wall_clock::now_millis;
 use svc_trust::EssentialCredential;
@@ -12,14 +13,12 @@ use super::outcome::{Done, StepStop};
 use crate::{
     account_write::WritingAccount,
     credentials::CredentialMode,
-    error::RefusalCode,
     flow_directory::NamedParticipant,
     flows::{
         claims::WantedSchema,
         service::{FlowChange, FlowService},
     },
     registry::{NodeRegistry, SchemaOnChain},
-    store::StoredConnection,
 };
 
 /// An opening message that may be sent.

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use svc_agent_core::{error::Refusal, grant::BlockedReason};
 use svc_net::upstream::NodeClientError;
 
 use crate::{
     account_write::WriteStop,
     credentials::IssueStop,
-    error::Refusal,
     flows::service::ChangeError,
-    grant::BlockedReason,
     store::{AgentStoreError, FlowRefusal, QueueRefusal},
 };
 

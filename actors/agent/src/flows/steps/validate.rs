@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use prost::Message as _;
 use prost_types::{Any, Timestamp};
+use svc_agent_core::{
+    grant::{BlockedReason, WantedGrant},
+    journal_key::validation_key,
+};
 use svc_didcomm::flow::{Cause, FlowRecord, Progress, Trigger, Validation};
 use svc_kit::wall_clock::now_millis;
 use svc_otel::trace;
@@ -14,8 +18,7 @@ use super::outcome::{Done, StepStop, blocked_by};
 use crate::{
     account_write::{AccountWrite, WriteStop, WritingAccount},
     flows::service::{FlowChange, FlowService},
-    grant::{AgentGrant, BlockedReason, WantedGrant},
-    journal_key::validation_key,
+    grant::AgentGrant,
     registry::NodeRegistry,
 };
 

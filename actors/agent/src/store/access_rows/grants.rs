@@ -1,18 +1,20 @@
 //! Grants as rows: reads, lists and revocations.
 
+use super::types::read_grant;
 use sqlx::AssertSqlSafe;
+use svc_agent_core::{
+    access::{GrantState, StoredGrant},
+    peers::{PeerEvent, PeerLimits},
+};
 use svc_didcomm::protocol::endpoint_access::{AccessRevocation, frame_message};
 use uuid::Uuid;
 
-use super::types::{COLUMNS, GrantState, StoredGrant};
-use crate::{
-    peers::PeerEvent,
-    store::{
-        agent_store::{AgentStore, to_column},
-        error::AgentStoreError,
-        outbox::queue_peer_events,
-        peer_rows::{Conditions, PeerLimits, queue_message},
-    },
+use super::types::COLUMNS;
+use crate::store::{
+    agent_store::{AgentStore, to_column},
+    error::AgentStoreError,
+    outbox::queue_peer_events,
+    peer_rows::{Conditions, queue_message},
 };
 
 /// Grants of one transaction.
@@ -65,14 +67,14 @@ impl AgentStore {
         let (condition, limit) = (conditions.to_sql(), to_column(limit as u64));
         let sql = format!("SELECT {COLUMNS} FROM access_grant WHERE {condition} ORDER BY id LIMIT {limit}");
         let rows = conditions.bind(sqlx::query(AssertSqlSafe(sql))).fetch_all(self.reader()).await?;
-        rows.iter().map(StoredGrant::read).collect()
+        rows.iter().map(read_grant).collect()
     }
 
     /// Returns a grant.
     pub(crate) async fn access_grant(&self, id: &str) -> Result<Option<StoredGrant>, AgentStoreError> {
         let sql = format!("SELECT {COLUMNS} FROM access_grant WHERE id = $1");
         let row = sqlx::query(AssertSqlSafe(sql)).bind(id.to_owned()).fetch_optional(self.reader()).await?;
-        row.as_ref().map(StoredGrant::read).transpose()
+        row.as_ref().map(read_grant).transpose()
     }
 
     /// Takes valid grants back. The notice for each peer goes into the outbox, and the event for the receiver, with the row. Grants that
@@ -95,7 +97,7 @@ impl AgentStore {
                 );
                 let query = sqlx::query(AssertSqlSafe(sql)).bind(id.clone()).bind(now).bind(reason.to_owned());
                 let Some(row) = query.fetch_optional(&mut *transaction).await? else { continue };
-                let grant = StoredGrant::read(&row)?;
+                let grant = read_grant(&row)?;
                 let notice = AccessRevocation {
                     id: grant.request_id.clone(),
                     endpoint: grant.endpoint.clone(),

@@ -7,14 +7,9 @@ mod requests;
 mod tests;
 mod types;
 
-pub(in crate::store) use self::keys::void_tokens;
-pub(in crate::store) use self::requests::answer_request;
-pub use self::{
-    grants::AccessGrantFilter,
-    keys::AccessKeyTime,
-    types::{GrantDetails, GrantState, StoredGrant},
-};
+pub use self::{grants::AccessGrantFilter, keys::AccessKeyTime};
 pub(crate) use self::{
     grants::RevokedGrants,
     requests::{AccessPart, OfferedGrant, grant_of_message},
 };
+pub(in crate::store) use self::{keys::void_tokens, requests::answer_request, types::insert_grant};

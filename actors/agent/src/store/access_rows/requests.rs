@@ -1,7 +1,9 @@
 //! The answer to a request for access, in the transaction of its message.
 
+use super::types::read_grant;
 use serde_json::json;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use svc_agent_core::access::{GrantDetails, StoredGrant};
 use svc_didcomm::{
     Message,
     access::{Denied, GrantCounts, GrantLimits, GrantTerms, KnownGrant, judge_row},
@@ -12,7 +14,7 @@ use svc_didcomm::{
 };
 use uuid::Uuid;
 
-use super::types::{COLUMNS, GrantDetails, StoredGrant};
+use super::types::COLUMNS;
 use crate::store::{agent_store::to_column, chain_rows::from_column, error::AgentStoreError};
 
 /// Member of the body of a queued message that stands for the frame of a grant. The frame is made when the message is sent, so that no
@@ -105,7 +107,7 @@ async fn grant(
     let sql = format!("SELECT {COLUMNS} FROM access_grant WHERE peer = $1 AND request_id = $2");
     let query = sqlx::query(AssertSqlSafe(sql)).bind(peer.to_owned()).bind(request.id.clone());
     let row = query.fetch_optional(&mut *connection).await?;
-    let known = row.as_ref().map(StoredGrant::read).transpose()?;
+    let known = row.as_ref().map(read_grant).transpose()?;
     let counts = counts(connection, (peer, &request.endpoint), offered.limits, now).await?;
     let sql = "SELECT valid_from FROM access_validity WHERE one = 1";
     let valid_from: i64 = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;

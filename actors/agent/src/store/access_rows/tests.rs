@@ -1,5 +1,9 @@
 //! Grants as rows, on both databases: one for one request, bounded, taken back with their notice, and none behind a void.
 
+use svc_agent_core::{
+    access::{GrantDetails, GrantState, StoredGrant},
+    peers::PeerLimits,
+};
 use svc_didcomm::{
     Message,
     access::{Denied, GrantLimits, GrantTerms},
@@ -10,13 +14,10 @@ use svc_didcomm::{
 };
 use svc_wire::endpoint_access::Material;
 
-use super::{AccessGrantFilter, AccessPart, GrantDetails, GrantState, OfferedGrant, grant_of_message};
+use super::{AccessGrantFilter, AccessPart, OfferedGrant, grant_of_message};
 use crate::store::{
     AgentStore, ArrivedMessage, TakenMessage,
-    peer_rows::{
-        PeerLimits,
-        testing::{LIMITS, NOW, OURS, SECONDS, THEIRS, no_flows, on_both, text},
-    },
+    peer_rows::testing::{LIMITS, NOW, OURS, SECONDS, THEIRS, no_flows, on_both, text},
 };
 
 const WIDE: PeerLimits = PeerLimits { outbox_per_peer: 100, outbox_max: 100, ..LIMITS };
@@ -77,7 +78,7 @@ async fn outbox(store: &AgentStore, at: i64) -> Vec<Message> {
     messages
 }
 
-async fn grants(store: &AgentStore, state: Option<GrantState>, at: i64) -> Vec<super::StoredGrant> {
+async fn grants(store: &AgentStore, state: Option<GrantState>, at: i64) -> Vec<StoredGrant> {
     let filter = AccessGrantFilter { state, ..AccessGrantFilter::default() };
     store.access_grants(&filter, None, 100, SECONDS + at).await.expect("read")
 }

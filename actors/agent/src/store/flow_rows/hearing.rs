@@ -1,6 +1,10 @@
 //! A message of a peer about a flow: the record behind it is stored in the transaction of the message.
 
 use sqlx::AnyConnection;
+use svc_agent_core::{
+    flows::{RequestedFlow, messages_of, next_look},
+    peers::PeerLimits,
+};
 use svc_didcomm::{
     Message,
     flow::{
@@ -21,21 +25,7 @@ use super::{
     records,
     writes::{FlowRefusal, FlowWrite, WrittenFlow, write_beginning, write_flow},
 };
-use crate::{
-    flows::{messages_of, next_look},
-    store::{error::AgentStoreError, peer_rows::PeerLimits, sealing::ContentKey},
-};
-
-/// The participants of a request, as the node shows them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RequestedFlow {
-    /// Schema.
-    pub schema_id: u64,
-    /// The validator's participant, which is ours.
-    pub validator_participant_id: u64,
-    /// Whether a credential follows.
-    pub is_holder: bool,
-}
+use crate::store::{error::AgentStoreError, sealing::ContentKey};
 
 /// A message that may be about a flow.
 pub(crate) struct HeardMessage<'a> {

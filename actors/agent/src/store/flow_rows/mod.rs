@@ -14,7 +14,6 @@ pub(in crate::store) use self::hearing::{Heard, HeardMessage, hear};
 pub use self::records::FlowFilter;
 pub(crate) use self::{
     contents::{ContentKind, FlowContent},
-    hearing::RequestedFlow,
     records::FlowAtTime,
     writes::{FlowRefusal, FlowWrite, WrittenFlow},
 };

@@ -5,6 +5,7 @@ mod hearing;
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use svc_agent_core::peers::PeerLimits;
 use svc_didcomm::{
     Message,
     flow::{
@@ -21,7 +22,7 @@ use super::{
 use crate::store::{
     OutboxEvent,
     peer_rows::{
-        PeerLimits, QueueRefusal,
+        QueueRefusal,
         testing::{LIMITS, NOW, connect, on_both},
     },
     sealing::ContentKey,
@@ -225,7 +226,13 @@ async fn flows_are_found_by_all_that_names_them() {
         assert!(store.remove_connection(&connection).await.expect("works"));
         let kept = store.flow_of_session("s2").await.expect("read").expect("there");
         assert_eq!((kept.connection_id, kept.connection_state.as_str()), (None, "TERMINATED"));
-        assert!(store.connections(&crate::store::ConnectionFilter::default(), None, 9).await.expect("read").is_empty());
+        assert!(
+            store
+                .connections(&svc_agent_core::peers::ConnectionFilter::default(), None, 9)
+                .await
+                .expect("read")
+                .is_empty()
+        );
     })
     .await;
 }

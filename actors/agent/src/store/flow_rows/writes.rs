@@ -1,6 +1,7 @@
 //! Changes of flows.
 
 use sqlx::AnyConnection;
+use svc_agent_core::peers::{PeerEvent, PeerLimits};
 use svc_didcomm::{
     Message,
     flow::{FlowRecord, FlowState, Progress},
@@ -13,15 +14,12 @@ use super::{
     contents::{self, FlowContent},
     records,
 };
-use crate::{
-    peers::PeerEvent,
-    store::{
-        agent_store::AgentStore,
-        error::AgentStoreError,
-        outbox::queue_peer_events,
-        peer_rows::{PeerLimits, QueueRefusal, add_to_outbox, drop_openings, queued_for, why_refused},
-        sealing::ContentKey,
-    },
+use crate::store::{
+    agent_store::AgentStore,
+    error::AgentStoreError,
+    outbox::queue_peer_events,
+    peer_rows::{QueueRefusal, add_to_outbox, drop_openings, queued_for, why_refused},
+    sealing::ContentKey,
 };
 
 /// A changed flow with everything that goes with it.

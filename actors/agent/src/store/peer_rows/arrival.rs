@@ -1,6 +1,12 @@
 //! A message of a peer: everything that it changes, in one transaction.
 
+use super::types::read_connection;
+use crate::store::access_rows::insert_grant;
 use sqlx::AnyConnection;
+use svc_agent_core::{
+    flows::HeardFacts,
+    peers::{ConnectionRole, OwnPeerDid, PeerEvent, PeerLimits, Reaction, StoredConnection, Verdict, react},
+};
 use svc_didcomm::{
     Message, Refusal,
     connection::{Arrival, Connection, Placement, end, place},
@@ -19,19 +25,14 @@ use super::{
     outbound::{has_queued, parse_answer, queue_message, settle_thread},
     records::{forget_oldest, insert_record},
     seen::{SeenBefore, ask_seen, note_answer, note_seen, read_seen},
-    types::{ConnectionRole, OwnPeerDid, PeerLimits, StoredConnection, Verdict},
 };
-use crate::{
-    flows::HeardFacts,
-    peers::{PeerEvent, Reaction, react},
-    store::{
-        access_rows::{AccessPart, answer_request},
-        agent_store::AgentStore,
-        error::AgentStoreError,
-        flow_rows::{FlowRefusal, Heard, HeardMessage, WrittenFlow, hear},
-        outbox::queue_peer_events,
-        sealing::ContentKey,
-    },
+use crate::store::{
+    access_rows::{AccessPart, answer_request},
+    agent_store::AgentStore,
+    error::AgentStoreError,
+    flow_rows::{FlowRefusal, Heard, HeardMessage, WrittenFlow, hear},
+    outbox::queue_peer_events,
+    sealing::ContentKey,
 };
 
 /// A message whose sender and recipient are proven.
@@ -169,7 +170,7 @@ impl AgentStore {
         let [connections, seen] = rows.as_slice() else {
             return Err(AgentStoreError::CorruptRow("the answers to two questions".to_owned()));
         };
-        let stored = connections.iter().map(StoredConnection::read).collect::<Result<Vec<_>, _>>()?;
+        let stored = connections.iter().map(read_connection).collect::<Result<Vec<_>, _>>()?;
         let known: Vec<Connection> = stored.iter().map(|one| one.connection.clone()).collect();
         let placement = match place(&known, Arrival { sender, recipient, prior, now: seconds }) {
             Ok(placement) => placement,
@@ -267,7 +268,7 @@ impl AgentStore {
         }
         // A grant whose message has no room is none.
         if let Some(grant) = granted.filter(|_| has_answer) {
-            grant.insert(&mut batch);
+            insert_grant(&mut batch, &grant);
             events.push(PeerEvent::access_grant(&grant, seconds));
         }
         let has_own_event = limits.max_events.is_some() && !events.is_empty();

@@ -1,6 +1,8 @@
 //! Connections: reads with filters, the one that a DID belongs to, and changes.
 
+use super::types::read_connection;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, any::AnyArguments, query::Query};
+use svc_agent_core::peers::{ConnectionFilter, OwnPeerDid, PeerEvent, PeerLimits, StoredConnection, Verdict};
 use svc_didcomm::{
     connection::Connection,
     peer_did::{comparable, is_same_did},
@@ -8,15 +10,12 @@ use svc_didcomm::{
 use svc_store::StatementBatch;
 
 use super::outbox_turn::note_next_due;
-use super::types::{CONNECTION_COLUMNS, ConnectionFilter, OwnPeerDid, PeerLimits, StoredConnection, Verdict};
-use crate::{
-    peers::PeerEvent,
-    store::{
-        agent_store::{AgentStore, to_column},
-        error::AgentStoreError,
-        outbox::{placeholders, queue_peer_events},
-        sealing::PrivateKey,
-    },
+use super::types::CONNECTION_COLUMNS;
+use crate::store::{
+    agent_store::{AgentStore, to_column},
+    error::AgentStoreError,
+    outbox::{placeholders, queue_peer_events},
+    sealing::PrivateKey,
 };
 
 /// Connections that know one DID, which are read at once.
@@ -59,7 +58,7 @@ impl AgentStore {
     pub async fn connection(&self, id: &str) -> Result<Option<StoredConnection>, AgentStoreError> {
         let sql = format!("SELECT {CONNECTION_COLUMNS} FROM peer_connection WHERE id = $1");
         let row = sqlx::query(AssertSqlSafe(sql)).bind(id.to_owned()).fetch_optional(self.reader()).await?;
-        row.as_ref().map(StoredConnection::read).transpose()
+        row.as_ref().map(read_connection).transpose()
     }
 
     /// Returns connections in the order of their ids, behind one of them.
@@ -92,7 +91,7 @@ impl AgentStore {
             conditions.to_sql()
         );
         let rows = conditions.bind(sqlx::query(AssertSqlSafe(sql))).fetch_all(self.reader()).await?;
-        let found: Vec<StoredConnection> = rows.iter().map(StoredConnection::read).collect::<Result<_, _>>()?;
+        let found: Vec<StoredConnection> = rows.iter().map(read_connection).collect::<Result<_, _>>()?;
         // The filter names the present DID or the first one, and the index has all of them.
         let has_did = |one: &StoredConnection, did: &str| {
             is_same_did(&one.connection.their_did, did) || is_same_did(&one.connection.public_did, did)
@@ -207,7 +206,7 @@ pub(super) async fn connections_with(
     let mut batch = StatementBatch::default();
     ask_connections(&mut batch, dids);
     let rows = batch.run(connection).await?;
-    rows.iter().flatten().map(StoredConnection::read).collect()
+    rows.iter().flatten().map(read_connection).collect()
 }
 
 /// Asks for the connections that know one of these DIDs.

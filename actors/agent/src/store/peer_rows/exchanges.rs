@@ -1,21 +1,19 @@
 //! Exchanges of credentials outside of flows.
 
+use super::types::read_exchange;
 use sqlx::{AnyConnection, AssertSqlSafe};
+use svc_agent_core::peers::{ExchangeFilter, ExchangeState, PeerEvent, PeerLimits, StoredExchange};
 use svc_didcomm::Message;
 use svc_store::StatementBatch;
 
 use super::{
     connections::Conditions,
     outbound::{QueueRefusal, queue_message},
-    types::{ExchangeFilter, ExchangeState, PeerLimits, StoredExchange},
 };
-use crate::{
-    peers::PeerEvent,
-    store::{
-        agent_store::{AgentStore, to_column},
-        error::AgentStoreError,
-        outbox::queue_peer_events,
-    },
+use crate::store::{
+    agent_store::{AgentStore, to_column},
+    error::AgentStoreError,
+    outbox::queue_peer_events,
 };
 
 /// The exchange of a thread.
@@ -26,7 +24,7 @@ pub(super) async fn exchange_of_thread(
 ) -> Result<Option<StoredExchange>, AgentStoreError> {
     let sql = "SELECT * FROM credential_exchange WHERE connection_id = $1 AND thread_id = $2";
     let query = sqlx::query(sql).bind(connection_id.to_owned()).bind(thread.to_owned());
-    query.fetch_optional(connection).await?.as_ref().map(StoredExchange::read).transpose()
+    query.fetch_optional(connection).await?.as_ref().map(read_exchange).transpose()
 }
 
 /// Exchanges of one connection.
@@ -74,7 +72,7 @@ impl AgentStore {
     /// Returns an exchange.
     pub async fn exchange(&self, id: &str) -> Result<Option<StoredExchange>, AgentStoreError> {
         let query = sqlx::query("SELECT * FROM credential_exchange WHERE id = $1").bind(id.to_owned());
-        query.fetch_optional(self.reader()).await?.as_ref().map(StoredExchange::read).transpose()
+        query.fetch_optional(self.reader()).await?.as_ref().map(read_exchange).transpose()
     }
 
     /// Returns exchanges in the order of their ids, behind one of them.
@@ -91,7 +89,7 @@ impl AgentStore {
         conditions.add("id > ?", after);
         let sql = format!("SELECT * FROM credential_exchange WHERE {} ORDER BY id LIMIT {limit}", conditions.to_sql());
         let rows = conditions.bind(sqlx::query(AssertSqlSafe(sql))).fetch_all(self.reader()).await?;
-        rows.iter().map(StoredExchange::read).collect()
+        rows.iter().map(read_exchange).collect()
     }
 
     /// Moves an exchange out of a state, with its message and its event. False when another caller was faster.
@@ -106,7 +104,7 @@ impl AgentStore {
         let mut transaction = self.begin().await?;
         let sql = "SELECT * FROM credential_exchange WHERE id = $1";
         let row = sqlx::query(sql).bind(exchange.id.clone()).fetch_optional(&mut *transaction).await?;
-        let present = row.as_ref().map(StoredExchange::read).transpose()?;
+        let present = row.as_ref().map(read_exchange).transpose()?;
         if present.is_none_or(|present| present.state != from) {
             return Ok(Ok(false));
         }

@@ -15,15 +15,10 @@ pub(super) mod testing;
 mod tests;
 mod types;
 
-pub use self::types::{
-    BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole, OwnPeerDid,
-    StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
-};
 pub(crate) use self::{
     arrival::{ArrivedMessage, FlowPart, TakenMessage},
     outbound::QueueRefusal,
-    outbox_turn::{MessageRoute, QueuedMessage, SentMessage, UnansweredMessage},
-    types::PeerLimits,
+    outbox_turn::{MessageRoute, QueuedMessage, SentMessage},
 };
 pub(super) use self::{
     connections::Conditions,

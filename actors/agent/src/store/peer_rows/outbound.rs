@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use sqlx::{AnyConnection, Row, any::AnyRow};
+use svc_agent_core::peers::{PeerLimits, StoredBasicMessage};
 use svc_didcomm::{
     Message,
     protocol::vt_flow::{ISSUANCE_REQUEST, ONBOARDING_REQUEST},
@@ -11,7 +12,6 @@ use svc_store::StatementBatch;
 use super::{
     outbox_turn::note_next_due,
     records::{forget_oldest, insert_record},
-    types::{PeerLimits, StoredBasicMessage},
 };
 use crate::store::{agent_store::to_column, error::AgentStoreError};
 

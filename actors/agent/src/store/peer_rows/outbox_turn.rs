@@ -1,6 +1,7 @@
 //! The turn of a message in the outbox: it is taken, marked as being sent, and settled by the result of its attempt.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row, any::AnyRow};
+use svc_agent_core::flows::UnansweredMessage;
 use svc_didcomm::{
     Message,
     delivery::{Attempt, DeliveryState, Next, Repetition, Waiting, after_attempt},
@@ -28,17 +29,6 @@ pub(crate) struct QueuedMessage {
     pub route: MessageRoute,
     /// Whether others wait behind it.
     pub has_followers: bool,
-}
-
-/// A message that went out, and of which nothing says whether it arrived.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UnansweredMessage {
-    /// Id of the message.
-    pub id: String,
-    /// Its type, a URI.
-    pub kind: String,
-    /// Time of its first sending, in seconds since the epoch.
-    pub since: i64,
 }
 
 /// The two ends of a connection when its message was taken.

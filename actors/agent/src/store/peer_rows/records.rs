@@ -1,13 +1,14 @@
 //! Basic messages as records.
 
+use super::types::read_basic_message;
 use sqlx::AssertSqlSafe;
+use svc_agent_core::peers::{BasicMessageFilter, PeerLimits, StoredBasicMessage};
 use svc_didcomm::{Message, protocol::basic_message::BasicMessage};
 use svc_store::StatementBatch;
 
 use super::{
     connections::Conditions,
     outbound::{QueueRefusal, add_to_outbox, queue_message, queued_for, why_refused},
-    types::{BasicMessageFilter, PeerLimits, StoredBasicMessage},
 };
 use crate::store::{
     agent_store::{AgentStore, to_column},
@@ -91,6 +92,6 @@ impl AgentStore {
         conditions.add("id > ?", after);
         let sql = format!("SELECT * FROM basic_message WHERE {} ORDER BY id LIMIT {limit}", conditions.to_sql());
         let rows = conditions.bind(sqlx::query(AssertSqlSafe(sql))).fetch_all(self.reader()).await?;
-        rows.iter().map(StoredBasicMessage::read).collect()
+        rows.iter().map(read_basic_message).collect()
     }
 }

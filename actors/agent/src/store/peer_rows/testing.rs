@@ -2,6 +2,10 @@
 
 use std::sync::LazyLock;
 
+use svc_agent_core::{
+    flows::HeardFacts,
+    peers::{PeerLimits, Verdict},
+};
 use svc_didcomm::{
     Message, Refusal,
     from_prior::FromPrior,
@@ -12,10 +16,7 @@ use svc_test_support::postgres_server::PostgresServer;
 use zeroize::Zeroizing;
 
 use super::{arrival::FlowPart, *};
-use crate::{
-    flows::HeardFacts,
-    store::{AgentStore, ContentKey, PrivateKey, StoreKey, StoreKeys, StoreSettings},
-};
+use crate::store::{AgentStore, ContentKey, PrivateKey, StoreKey, StoreKeys, StoreSettings};
 
 pub const OURS: &str = "did:web:ours";
 pub const THEIRS: &str = "did:web:theirs";

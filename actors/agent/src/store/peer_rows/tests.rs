@@ -1,6 +1,9 @@
 //! The rows of peers on both databases.
 
 use serde_json::{Value, json};
+use svc_agent_core::peers::{
+    BasicMessageFilter, ConnectionFilter, ConnectionRole, MessageRole, PeerLimits, StoredBasicMessage, StoredConnection,
+};
 use svc_didcomm::{
     Message, Refusal,
     delivery::{Attempt, DeliveryState, Next, after_attempt},

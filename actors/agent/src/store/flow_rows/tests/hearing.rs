@@ -1,5 +1,6 @@
 //! Messages of peers about flows on both databases.
 
+use svc_agent_core::flows::RequestedFlow;
 use svc_didcomm::{
     flow::{ConnectionState, FlowArrival, RequestFault},
     protocol::{
@@ -12,7 +13,7 @@ use svc_didcomm::{
 };
 
 use super::{
-    super::hearing::{Heard, HeardMessage, RequestedFlow, hear},
+    super::hearing::{Heard, HeardMessage, hear},
     *,
 };
 use crate::store::AgentStore;

@@ -3,10 +3,10 @@
 // The measurement prints its numbers.
 #![allow(clippy::print_stdout)]
 
+use svc_agent_core::notification::Notification;
 use svc_test_support::postgres_server::PostgresServer;
 
 use super::*;
-use crate::notification::Notification;
 
 fn block(height: u64) -> BlockEvents {
     let body = format!("{{\"text\": \"{}\"}}", "x".repeat(2_000));

@@ -3,13 +3,24 @@
 use serde_json::{Map, Value, json};
 use svc_didcomm::flow::{FlowRecord, FlowTx, Notice, Validation, Variant};
 
-use crate::{peers::millis_text, store::UnansweredMessage};
+use crate::time_text::millis_text;
 
 /// Parts of a discount that are one.
 const DISCOUNT_PARTS: f64 = 10_000.0;
 
+/// A message that went out, and of which nothing says whether it arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnansweredMessage {
+    /// Id of the message.
+    pub id: String,
+    /// Its type, a URI.
+    pub kind: String,
+    /// Time of its first sending, in seconds since the epoch.
+    pub since: i64,
+}
+
 /// The record as JSON. Members without a value are left out. `now` is in milliseconds since the epoch.
-pub(crate) fn flow_json(record: &FlowRecord, now: i64) -> Value {
+pub fn flow_json(record: &FlowRecord, now: i64) -> Value {
     let id_text = |id: Option<u64>| id.map(|id| id.to_string());
     let credential = record.credential.as_ref();
     let variant = match record.variant {
@@ -81,7 +92,7 @@ pub(crate) fn flow_json(record: &FlowRecord, now: i64) -> Value {
 }
 
 /// A message of a flow of which nothing says whether it arrived.
-pub(super) fn unanswered_json(message: &UnansweredMessage) -> Value {
+pub fn unanswered_json(message: &UnansweredMessage) -> Value {
     json!({"messageId": message.id, "type": message.kind, "since": millis_text(message.since.saturating_mul(1000))})
 }
 

@@ -1,16 +1,15 @@
 //! The records of peers as JSON, for callers and for the receiver of events.
 
-use prost_types::Timestamp;
 use serde_json::{Value, json};
 use svc_didcomm::flow::FlowRecord;
-use svc_wire::timestamp;
 
-use crate::flows::flow_json;
-use crate::store::{StoredBasicMessage, StoredConnection, StoredExchange, StoredGrant};
+use crate::{
+    StoredBasicMessage, StoredConnection, StoredExchange, StoredGrant, flows::flow_json, time_text::millis_text,
+};
 
 /// An event for the receiver.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PeerEvent {
+pub struct PeerEvent {
     /// Type.
     pub kind: &'static str,
     /// The record as callers see it.
@@ -42,12 +41,6 @@ impl PeerEvent {
     pub fn exchange(exchange: &StoredExchange) -> Self {
         Self { kind: "didcomm.credential-exchanges.state-updated", data: exchange.to_json() }
     }
-}
-
-/// A time in milliseconds since the epoch as text.
-pub(crate) fn millis_text(millis: i64) -> String {
-    let nanos = i32::try_from(millis.rem_euclid(1000) * 1_000_000).unwrap_or_default();
-    timestamp::iso_millis(&Timestamp { seconds: millis.div_euclid(1000), nanos })
 }
 
 impl StoredConnection {

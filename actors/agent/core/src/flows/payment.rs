@@ -7,7 +7,7 @@ use crate::grant::AgentAccount;
 
 /// A session of the registry, as the issuer of a credential sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SessionPayment {
+pub enum SessionPayment {
     /// As many records of the issuer as the flow knows: the next one is unpaid.
     AsKnown,
     /// One more: a credential that was sent and whose outcome was not heard of is paid.
@@ -19,7 +19,7 @@ pub(crate) enum SessionPayment {
 }
 
 /// The records of an issuer in a session at the node that a flow does not know.
-pub(crate) fn unknown_records(
+pub fn unknown_records(
     record: &FlowRecord,
     session_id: &str,
     found: Option<&ParticipantSession>,
@@ -31,12 +31,12 @@ pub(crate) fn unknown_records(
 }
 
 /// Whether a session is that of our corporation and account.
-pub(crate) fn is_own_session(session: &ParticipantSession, own: &AgentAccount) -> bool {
+pub fn is_own_session(session: &ParticipantSession, own: &AgentAccount) -> bool {
     session.corporation_id == own.corporation_id && session.vs_operator == own.address
 }
 
 /// Compares a session at the node with a record.
-pub(crate) fn session_payment(
+pub fn session_payment(
     record: &FlowRecord,
     session_id: &str,
     found: Option<&ParticipantSession>,
@@ -56,7 +56,7 @@ pub(crate) fn session_payment(
 
 /// The next step with a credential, by its session at the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PaymentStep {
+pub enum PaymentStep {
     /// It may be signed, or its transaction sent.
     GoOn,
     /// It is paid: its digest is looked for, and nothing is sent.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// Makes the messages of steps, in order. An opening message has the id of its thread; one that is repeated in the thread of `before` has
 /// an id of its own, as every other message. `parts` adds the parts that no record has, by the message and its id.
-pub(crate) fn messages_of(
+pub fn messages_of(
     before: Option<&FlowRecord>,
     progress: &Progress,
     parts: impl Fn(Outgoing, &str) -> MessageParts,

@@ -13,11 +13,11 @@ use svc_didcomm::{
 };
 use uuid::Uuid;
 
-use crate::store::{ExchangeState, MessageRole, StoredBasicMessage, StoredExchange};
+use super::{ExchangeState, MessageRole, StoredBasicMessage, StoredExchange};
 
 /// The rows and the answer that follow from a message.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Reaction {
+pub struct Reaction {
     /// A basic message.
     pub record: Option<StoredBasicMessage>,
     /// An exchange in its new state.
@@ -31,7 +31,7 @@ fn new_id() -> String {
 }
 
 /// Decides about a message. `exchange` is that of the message's thread. `now` is in milliseconds since the epoch.
-pub(crate) fn react(
+pub fn react(
     message: &Message,
     content: &Result<Content, ContentError>,
     connection_id: &str,

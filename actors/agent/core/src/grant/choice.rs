@@ -27,24 +27,27 @@ pub struct AgentAccount {
 
 /// A participant with a record that is valid.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ChosenParticipant {
+pub struct ChosenParticipant {
+    /// The participant.
     pub id: u64,
     /// End of the right; `None` where it ends with its participant.
     pub expires_at: Option<Timestamp>,
-    /// Whether the corporation pays fees for this record, and the rest of its limit; without a limit `None`.
+    /// Whether the corporation pays fees for this record.
     pub with_feegrant: bool,
+    /// The rest of its limit; without a limit `None`.
     pub fees_left: Option<Vec<Coin>>,
 }
 
 /// Whether records have a cap of fees and an end of their own. Where they have, one without an end is the second choice: the oldest nodes
 /// refuse it, and to the others it does not expire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RecordRules {
+pub struct RecordRules {
+    /// They have both.
     pub has_own_limits: bool,
 }
 
 /// Returns the participant whose record has the message type, with the latest expiration, and of equal ones the lowest id.
-pub(super) fn choose_participant(
+pub fn choose_participant(
     (agent, wanted): (&AgentAccount, &WantedGrant),
     active: &[Participant],
     authorizations: &[VsOperatorAuthorization],

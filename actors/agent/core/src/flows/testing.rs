@@ -3,7 +3,7 @@
 use svc_didcomm::flow::{Cause, FlowRecord, Guard, NewFlow, Side, Trigger, Variant, begin};
 
 /// A validator's flow without an onboarding, which has begun at a time.
-pub(super) fn direct_validation(now: i64) -> FlowRecord {
+pub fn direct_validation(now: i64) -> FlowRecord {
     let new = NewFlow {
         id: "f".to_owned(),
         side: Side::Validator,

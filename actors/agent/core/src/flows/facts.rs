@@ -13,11 +13,12 @@ use svc_wire::{
 };
 use uuid::{Uuid, Version};
 
-use crate::{grant::AgentAccount, participant::state_of, store::RequestedFlow};
+use super::RequestedFlow;
+use crate::{grant::AgentAccount, participant::state_of};
 
 /// A participant as the node shows it at a height.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ShownParticipant {
+pub struct ShownParticipant {
     /// The participant.
     pub participant: Participant,
     /// Height of the state that it was read from.
@@ -82,16 +83,16 @@ fn is_active(participant: &Participant, now: i128) -> bool {
 }
 
 /// Whether an id of a session is a UUID of version 4 in its usual form.
-pub(crate) fn is_session_id(text: &str) -> bool {
+pub fn is_session_id(text: &str) -> bool {
     let parsed = Uuid::parse_str(text).ok().filter(|uuid| uuid.get_version() == Some(Version::Random));
     parsed.is_some_and(|uuid| uuid.hyphenated().to_string() == text)
 }
 
 /// The conditions of a request, with the participants that its flow would have.
-pub(crate) type RequestFacts = (BTreeSet<Guard>, Option<RequestedFlow>);
+pub type RequestFacts = (BTreeSet<Guard>, Option<RequestedFlow>);
 
 /// The conditions of an onboarding request. `now` is the time of the chain in nanoseconds since the epoch.
-pub(crate) fn onboarding_facts(
+pub fn onboarding_facts(
     (peer_did, own): (&str, &AgentAccount),
     applicant: Option<&ShownParticipant>,
     validator: Option<&Participant>,
@@ -126,7 +127,7 @@ pub(crate) fn onboarding_facts(
 }
 
 /// The conditions of a request for a credential without an onboarding. `issuers` are the participants of our DID.
-pub(crate) fn issuance_facts(
+pub fn issuance_facts(
     own: &AgentAccount,
     schema: Option<&CredentialSchema>,
     issuers: &[Participant],

@@ -5,19 +5,19 @@ use std::time::Duration;
 use svc_didcomm::flow::{FlowRecord, FlowState, Progress, next_work};
 
 /// Longest time behind which a flow that waits for people is looked at again.
-pub(super) const BLOCKED_PAUSE: Duration = Duration::from_secs(60);
+pub const BLOCKED_PAUSE: Duration = Duration::from_secs(60);
 /// Shortest one: many reasons pass with the next blocks.
 const LEAST_BLOCKED_PAUSE: Duration = Duration::from_secs(1);
 
 /// The time behind which a flow that waits is looked at again: the longer, the longer it waits. `now` is in milliseconds since the epoch.
-pub(super) fn pause_of(record: &FlowRecord, now: i64) -> Duration {
+pub fn pause_of(record: &FlowRecord, now: i64) -> Duration {
     let since = record.blocked.as_ref().map_or(now, |blocked| blocked.at);
     let waited = Duration::from_millis(now.saturating_sub(since).max(0).unsigned_abs());
     (waited / 2).clamp(LEAST_BLOCKED_PAUSE, BLOCKED_PAUSE)
 }
 
 /// The time of the next look at a flow that has changed; none while it waits for its peer, for a call or for the chain.
-pub(crate) fn next_look(progress: &Progress, now: i64) -> Option<i64> {
+pub fn next_look(progress: &Progress, now: i64) -> Option<i64> {
     let record = &progress.record;
     // A message of the peer ends its silence, and no look does.
     let is_blocked = record.blocked.is_some() && !record.is_blocked_by_silence() && !record.state.is_terminal();

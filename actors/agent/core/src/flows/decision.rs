@@ -29,7 +29,7 @@ pub struct ValidationTerms {
 
 impl ValidationTerms {
     /// The decision by these terms. All violations are named at once. `now` is in milliseconds since the epoch.
-    pub(super) fn decide(
+    pub fn decide(
         &self,
         participant: &Participant,
         needs_end: bool,
@@ -97,7 +97,7 @@ impl ValidationTerms {
 
 /// The terms of the credential of a round: those of a call, and those of the decision before where the call has none. The participant's end
 /// and the time of the chain are in seconds since the epoch.
-pub(super) fn credential_terms(
+pub fn credential_terms(
     given: CredentialTerms,
     record: &FlowRecord,
     essential: Option<EssentialCredential>,
@@ -141,7 +141,7 @@ pub(super) fn credential_terms(
 }
 
 /// The refusal of a decision in a state that takes none.
-pub(super) fn wrong_state(record: &FlowRecord) -> Refusal {
+pub fn wrong_state(record: &FlowRecord) -> Refusal {
     let takes = |state: &&FlowState| {
         rows_of(record.side, record.variant, Some(**state), Trigger::ValidateFlow).next().is_some()
     };

@@ -9,7 +9,7 @@ use svc_wire::{
 
 /// The state of a participant at a time in nanoseconds since the epoch. A revocation that the node shows has happened, also where the
 /// clock of this agent is a block behind it.
-pub(crate) fn state_of(participant: &Participant, now: i128) -> ParticipantState {
+pub fn state_of(participant: &Participant, now: i128) -> ParticipantState {
     let now = nanos(participant.revoked.as_ref()).map_or(now, |revoked| revoked.max(now));
     let is_unvalidated = matches!(participant.op_state(), OnboardingState::Pending | OnboardingState::Terminated);
     let instants = ParticipantInstants {

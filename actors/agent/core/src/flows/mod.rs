@@ -1,0 +1,19 @@
+//! The decisions of flows: conditions, messages, times and payments. The states and their table are in `svc_didcomm::flow`.
+
+mod decision;
+mod facts;
+mod heard;
+mod messages;
+mod payment;
+mod record_json;
+mod schedule;
+#[cfg(test)]
+mod testing;
+
+pub use decision::{ValidationTerms, credential_terms, wrong_state};
+pub use facts::{RequestFacts, ShownParticipant, is_session_id, issuance_facts, onboarding_facts};
+pub use heard::{HeardFacts, PeerStanding, RequestedFlow};
+pub use messages::messages_of;
+pub use payment::{PaymentStep, SessionPayment, is_own_session, session_payment, unknown_records};
+pub use record_json::{UnansweredMessage, flow_json, unanswered_json};
+pub use schedule::{BLOCKED_PAUSE, next_look, pause_of};

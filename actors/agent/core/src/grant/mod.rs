@@ -1,0 +1,77 @@
+//! The grant that a message of the agent's account needs, and the participant that has it. Pure.
+
+mod choice;
+
+use svc_wire::proto::svc::pp::v1::ParticipantRole;
+
+pub use choice::{AgentAccount, ChosenParticipant, RecordRules, choose_participant};
+
+/// The reason for which no transaction is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockedReason {
+    /// No active participant of the corporation with the role names the agent's DID and its account.
+    NoParticipant,
+    /// No record of its participants has the message type.
+    NoGrant,
+    /// Every such record has expired.
+    GrantExpired,
+    /// Neither the corporation's allowance nor the account pays the fee.
+    NoFees,
+    /// Gas or fee would be above its ceiling.
+    FeeAboveCeiling,
+    /// The rest of the record's spend limit, or the coins of the corporation, do not cover the message.
+    NoFunds,
+}
+
+impl BlockedReason {
+    /// Returns the reason as the wire has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoParticipant => "NO_PARTICIPANT",
+            Self::NoGrant => "NO_GRANT",
+            Self::GrantExpired => "GRANT_EXPIRED",
+            Self::NoFees => "NO_FEES",
+            Self::FeeAboveCeiling => "FEE_ABOVE_CEILING",
+            Self::NoFunds => "NO_FUNDS",
+        }
+    }
+}
+
+/// The grant that a message needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WantedGrant {
+    /// Role of the participant.
+    pub role: ParticipantRole,
+    /// Name of the message in its module.
+    pub message: &'static str,
+    /// Schema of the participant; any when absent.
+    pub schema_id: Option<u64>,
+    /// The participant itself; any when absent.
+    pub participant_id: Option<u64>,
+}
+
+impl WantedGrant {
+    /// The grant to have the document resolved again.
+    pub const TRIGGER: Self =
+        Self { role: ParticipantRole::Holder, message: "MsgTriggerResolver", schema_id: None, participant_id: None };
+
+    /// The grant to anchor credentials of a schema, by any ISSUER participant or by one.
+    pub fn to_issue(schema_id: u64, participant_id: Option<u64>) -> Self {
+        Self {
+            role: ParticipantRole::Issuer,
+            message: "MsgCreateOrUpdateParticipantSession",
+            schema_id: Some(schema_id),
+            participant_id,
+        }
+    }
+
+    /// The grant to validate applicants of a participant.
+    pub fn to_validate(schema_id: u64, participant_id: u64, role: ParticipantRole) -> Self {
+        Self {
+            role,
+            message: "MsgSetParticipantOPToValidated",
+            schema_id: Some(schema_id),
+            participant_id: Some(participant_id),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Records of peers, their form as JSON, and the consequences of a peer's message.
+
+mod event;
+mod reaction;
+mod records;
+
+pub use event::PeerEvent;
+pub use reaction::{Reaction, react};
+pub use records::{
+    BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole, OwnPeerDid,
+    PeerLimits, StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
+};
