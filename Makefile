@@ -39,10 +39,12 @@ test: ## All tests in Rust
 
 check: house lints documentation ## Format, house rules, lints and documentation, all without warnings
 
-house: ## Format, imports, words, packages, pages and the gate itself, within a minute
+house: ## Format, imports, structure, words, packages, pages and the gate itself, within a minute
 	cargo fmt --all --check
 	python3 tests/house/import_circles.py --self-test
 	python3 tests/house/import_circles.py
+	python3 tests/house/structure.py --self-test
+	python3 tests/house/structure.py
 	python3 tests/house/plain_words.py --self-test
 	python3 tests/house/plain_words.py
 	python3 tests/house/packages.py
