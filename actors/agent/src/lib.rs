@@ -17,6 +17,7 @@ pub mod document;
 mod flow_directory;
 mod flow_session;
 mod flows;
+mod gate;
 mod grant;
 mod identity;
 mod keeper;

@@ -28,9 +28,9 @@ use self::{revoked_list::RevokedListCache, sweep::SweepEnd};
 use crate::{
     access::AccessOwner,
     courier::CourierHandle,
+    gate::TrustGate,
     keeper::{KeeperHandle, PublishedFile},
-    peers::{TrustGate, store_failed},
-    store::{AccessGrantFilter, AgentStore, AgentStoreError, OfferedGrant, RevokedGrants},
+    store::{AccessGrantFilter, AgentStore, AgentStoreError, OfferedGrant, RevokedGrants, store_failed},
     store_guard::StoreGuardHandle,
 };
 

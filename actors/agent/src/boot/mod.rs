@@ -62,10 +62,11 @@ use crate::{
     document::{AccessEntries, ManagedEntries},
     flow_directory::FlowDirectory,
     flows::{ClaimSources, FlowHearing, FlowParts, FlowService, FlowSettings, HearingParts},
+    gate::TrustGate,
     identity::{DidMethod, PublicLocation},
     keeper::{DocumentError, KeeperArgs, KeeperHandle},
     peer_directory::PeerDirectory,
-    peers::{PeerParts, PeerResolver, PeerService, PeerSettings, TrustGate},
+    peers::{PeerParts, PeerResolver, PeerService, PeerSettings},
     resolution::ResolutionHandle,
     rotation::{RotationHandle, RotationPauses},
     store::{AgentStore, AgentStoreError, HeadFile, PublishedHead, ResolutionProgress, StoreSettings},
@@ -323,13 +324,13 @@ impl Agent {
             directory: directory.clone(),
             courier: courier.clone(),
             client: OutboundClient::new(config.hosts)?,
-            flows: hearing.clone(),
+            flows: Arc::new(hearing.clone()),
             access,
             asker,
             max_events,
         });
         children.push(ChildSpec::supervisor(&sessions, || SupervisorSpec::one_for_one(Vec::new())));
-        children.push(directory.child_spec(peers.clone()));
+        children.push(directory.child_spec(Arc::new(peers.clone())));
         let claims =
             ClaimSources { directory: config.flows.claims_directory.clone(), essential: config.flows.claims.clone() };
         let flows = FlowService::new(FlowParts {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use svc_agent_core::flows::{
     HeardFacts, PeerStanding, RequestFacts, ShownParticipant, is_own_session, is_session_id, issuance_facts,
     onboarding_facts,
@@ -11,7 +12,6 @@ use svc_didcomm::{
     flow::{FlowRecord, FlowState, Guard, ParticipantRead, ReportMeaning, Side, Trigger, Variant, report_meaning},
     protocol::{Content, vt_flow::VtFlow},
 };
-use svc_net::upstream::NodeClientError;
 use svc_wire::timestamp;
 use tokio::{sync::broadcast, time::timeout};
 
@@ -20,26 +20,13 @@ use crate::{
     account_write::WritingAccount,
     chain_link::ChainLinkHandle,
     flow_directory::{FlowDirectory, NamedParticipant},
+    peers::{FlowFacts, UnknownFacts},
     registry::NodeRegistry,
     store::{AgentStore, AgentStoreError, ContentKey, WrittenFlow},
 };
 
 /// Longest wait for the node.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-
-/// The node does not answer the questions of a message.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum UnknownFacts {
-    /// The node is not found yet, or is silent.
-    #[error("the node does not answer")]
-    Silent,
-    /// It answers with an error.
-    #[error(transparent)]
-    Node(#[from] NodeClientError),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] AgentStoreError),
-}
 
 /// The parts of it.
 pub(crate) struct HearingParts {
@@ -93,49 +80,10 @@ impl FlowHearing {
         }
     }
 
-    /// The key of the credentials in the store.
-    pub fn key(&self) -> &ContentKey {
-        &self.0.key
-    }
-
-    /// Flows of one peer that may run.
-    pub fn max_per_peer(&self) -> u64 {
-        self.0.max_per_peer
-    }
-
-    /// Tells of flows that have changed.
-    pub fn changed(&self, flows: Vec<WrittenFlow>) {
-        flows.iter().for_each(|flow| self.note_changes(flow));
-        // The chain may have decided before the request came, and no event follows.
-        let begun = flows.iter().filter(|flow| flow.changes.contains(&FlowState::Validating));
-        let begun = begun.filter_map(|flow| flow.record.applicant_participant_id);
-        self.0.directory.participants_changed(begun.map(|id| NamedParticipant { id, height: 0 }).collect());
-        self.0.directory.flows_changed(&flows);
-    }
-
     /// The account of this agent on its chain, once that is found.
     pub fn account(&self) -> Option<WritingAccount> {
         let (did, corporation_id) = self.0.own.clone();
         Some(WritingAccount { store: self.0.store.clone(), access: self.0.chain.access()?, did, corporation_id })
-    }
-
-    /// Whether a message goes on with an onboarding that this agent validates, and that has not ended: its applicant may become trusted by
-    /// it.
-    pub async fn is_of_live_flow(
-        &self,
-        peer_did: &str,
-        message: &Message,
-        content: &Content,
-    ) -> Result<bool, AgentStoreError> {
-        let may_be = matches!(content, Content::VtFlow(_) | Content::IssueCredential(_) | Content::ProblemReport(_));
-        let found = if may_be { self.flow_of(peer_did, message).await? } else { None };
-        let is_validated_here = |flow: &FlowRecord| flow.side == Side::Validator && flow.variant == Variant::Onboarding;
-        Ok(found.is_some_and(|flow| !flow.state.is_terminal() && is_validated_here(&flow)))
-    }
-
-    /// Whether a message is of the thread of a flow.
-    pub async fn has_flow(&self, peer_did: &str, message: &Message) -> Result<bool, AgentStoreError> {
-        Ok(self.flow_of(peer_did, message).await?.is_some())
     }
 
     async fn flow_of(&self, peer_did: &str, message: &Message) -> Result<Option<FlowRecord>, AgentStoreError> {
@@ -145,25 +93,6 @@ impl FlowHearing {
             }
         }
         Ok(None)
-    }
-
-    /// Reads the facts of a message at the node. Most messages need none.
-    pub async fn read(
-        &self,
-        peer_did: &str,
-        message: &Message,
-        content: &Content,
-        standing: PeerStanding,
-    ) -> Result<HeardFacts, UnknownFacts> {
-        let read = timeout(MAX_WAIT, self.read_for(peer_did, message, content));
-        let mut heard = read.await.unwrap_or(Err(UnknownFacts::Silent))?;
-        if standing.is_trusted {
-            heard.facts.insert(Guard::GatePassed);
-        }
-        if standing.is_trusted || standing.is_exempt {
-            heard.facts.insert(Guard::GateOrExempt);
-        }
-        Ok(heard)
     }
 
     async fn read_for(&self, peer_did: &str, message: &Message, content: &Content) -> Result<HeardFacts, UnknownFacts> {
@@ -230,6 +159,65 @@ impl FlowHearing {
         let own = account.agent();
         Ok(is_own_session(&session, &own)
             && self.0.store.credential(&format!("{}#{session_id}", own.did)).await?.is_none())
+    }
+}
+
+impl FlowFacts for FlowHearing {
+    fn is_of_live_flow<'a>(
+        &'a self,
+        peer_did: &'a str,
+        message: &'a Message,
+        content: &'a Content,
+    ) -> BoxFuture<'a, Result<bool, AgentStoreError>> {
+        Box::pin(async move {
+            let may_be =
+                matches!(content, Content::VtFlow(_) | Content::IssueCredential(_) | Content::ProblemReport(_));
+            let found = if may_be { self.flow_of(peer_did, message).await? } else { None };
+            let is_validated_here =
+                |flow: &FlowRecord| flow.side == Side::Validator && flow.variant == Variant::Onboarding;
+            Ok(found.is_some_and(|flow| !flow.state.is_terminal() && is_validated_here(&flow)))
+        })
+    }
+
+    fn has_flow<'a>(&'a self, peer_did: &'a str, message: &'a Message) -> BoxFuture<'a, Result<bool, AgentStoreError>> {
+        Box::pin(async move { Ok(self.flow_of(peer_did, message).await?.is_some()) })
+    }
+
+    fn read<'a>(
+        &'a self,
+        peer_did: &'a str,
+        message: &'a Message,
+        content: &'a Content,
+        standing: PeerStanding,
+    ) -> BoxFuture<'a, Result<HeardFacts, UnknownFacts>> {
+        Box::pin(async move {
+            let read = timeout(MAX_WAIT, self.read_for(peer_did, message, content));
+            let mut heard = read.await.unwrap_or(Err(UnknownFacts::Silent))?;
+            if standing.is_trusted {
+                heard.facts.insert(Guard::GatePassed);
+            }
+            if standing.is_trusted || standing.is_exempt {
+                heard.facts.insert(Guard::GateOrExempt);
+            }
+            Ok(heard)
+        })
+    }
+
+    fn key(&self) -> &ContentKey {
+        &self.0.key
+    }
+
+    fn max_per_peer(&self) -> u64 {
+        self.0.max_per_peer
+    }
+
+    fn changed(&self, flows: Vec<WrittenFlow>) {
+        flows.iter().for_each(|flow| self.note_changes(flow));
+        // The chain may have decided before the request came, and no event follows.
+        let begun = flows.iter().filter(|flow| flow.changes.contains(&FlowState::Validating));
+        let begun = begun.filter_map(|flow| flow.record.applicant_participant_id);
+        self.0.directory.participants_changed(begun.map(|id| NamedParticipant { id, height: 0 }).collect());
+        self.0.directory.flows_changed(&flows);
     }
 }
 

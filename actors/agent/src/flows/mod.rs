@@ -29,6 +29,6 @@ pub use self::{
 };
 pub(crate) use self::{
     claims::ClaimSources,
-    hearing::{FlowHearing, HearingParts, UnknownFacts},
+    hearing::{FlowHearing, HearingParts},
     service::FlowParts,
 };

@@ -18,9 +18,8 @@ use super::{
     steps::{is_issuer, order_refused},
 };
 use crate::{
-    peers::store_failed,
     registry::NodeRegistry,
-    store::{FlowFilter, FlowRefusal, QueueRefusal},
+    store::{FlowFilter, FlowRefusal, QueueRefusal, store_failed},
 };
 
 /// A flow that a caller opens.

@@ -26,7 +26,8 @@ use crate::{
     credentials::{CredentialIssuer, CredentialSettings, IssuerParts},
     flow_directory::{DueFlows, FlowDirectory, FlowWork, NamedParticipant, ParticipantPage},
     flow_session::{FlowSteps, StepEnd},
-    peers::{PeerService, TrustGate},
+    gate::TrustGate,
+    peers::{FlowFacts, PeerService},
     store::{AgentStore, AgentStoreError, ContentKey, FlowContent, FlowRefusal, FlowWrite, WrittenFlow},
     store_guard::StoreGuardHandle,
 };
@@ -63,7 +64,7 @@ pub(super) enum ChangeError {
 impl From<ChangeError> for Refusal {
     fn from(error: ChangeError) -> Self {
         match error {
-            ChangeError::Store(error) => crate::peers::store_failed(&error),
+            ChangeError::Store(error) => crate::store::store_failed(&error),
             ChangeError::Refused(FlowRefusal::PeerFull) => {
                 Self::new(RefusalCode::InvalidState, "too many flows with this peer have not ended")
             }
@@ -76,7 +77,7 @@ impl From<ChangeError> for Refusal {
             ChangeError::Refused(FlowRefusal::NotConnected) => {
                 Self::new(RefusalCode::InvalidState, "the flow has no connection with its peer")
             }
-            ChangeError::Refused(FlowRefusal::Queue(refusal)) => crate::peers::queue_refused(refusal),
+            ChangeError::Refused(FlowRefusal::Queue(refusal)) => crate::store::queue_refused(refusal),
         }
     }
 }

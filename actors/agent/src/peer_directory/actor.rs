@@ -7,8 +7,7 @@ use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_otel::metrics;
 use tokio::{task::AbortHandle, time::Instant};
 
-use super::Msg;
-use crate::peers::PeerService;
+use super::{DirectoryWork, Msg, PeerDirectory};
 
 /// Connections that are woken at a time.
 const BATCH: usize = 100;
@@ -21,7 +20,8 @@ const CLEAN_PAUSE: Duration = Duration::from_secs(60);
 
 /// Arguments of the directory.
 pub(crate) struct Args {
-    pub service: PeerService,
+    pub directory: PeerDirectory,
+    pub work: Arc<dyn DirectoryWork>,
 }
 
 /// State of the directory.
@@ -47,7 +47,7 @@ impl ActorBehaviour for PeerDirectoryActor {
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
-        let service = &state.args.service;
+        let Args { directory, work } = &*Arc::clone(&state.args);
         match message {
             Msg::Wake => {
                 let since = state.looked_at.map_or(MIN_PAUSE, |at| at.elapsed());
@@ -56,13 +56,13 @@ impl ActorBehaviour for PeerDirectoryActor {
                     return Ok(());
                 }
                 state.looked_at = Some(Instant::now());
-                let pause = wake_due(service).await;
-                metrics::record_peer_sessions(service.session_count());
+                let pause = wake_due(&**work).await;
+                metrics::record_peer_sessions(directory.session_count());
                 state.wake_after(context, pause);
             }
-            Msg::SessionIdle(peer) => service.end_idle_session(&peer).await,
+            Msg::SessionIdle(peer) => directory.end_idle(&peer).await,
             Msg::Clean => {
-                service.clean().await;
+                work.clean().await;
                 context.send_after(CLEAN_PAUSE, Msg::Clean);
             }
         }
@@ -70,14 +70,14 @@ impl ActorBehaviour for PeerDirectoryActor {
     }
 
     fn observe(state: &State) -> Value {
-        json!({"sessions": state.args.service.session_count()})
+        json!({"sessions": state.args.directory.session_count()})
     }
 }
 
 /// Wakes the sessions whose messages are due; returns the time until the next look.
-async fn wake_due(service: &PeerService) -> Duration {
+async fn wake_due(work: &dyn DirectoryWork) -> Duration {
     let now = wall_clock::now().seconds;
-    match service.wake_due_sessions(now, BATCH).await {
+    match work.wake_due_sessions(now, BATCH).await {
         Ok(Some(next)) if next > now => Duration::from_secs(next.abs_diff(now)).min(MAX_PAUSE),
         Ok(Some(_)) => Duration::from_secs(1),
         Ok(None) => MAX_PAUSE,

@@ -10,18 +10,27 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use futures::future::BoxFuture;
 use svc_agent_core::peer_tag::peer_tag;
 use svc_kit::{
     ActorMessage, Handle,
     supervision::{ChildSpec, Supervisor, SupervisorError},
 };
 
-use crate::{peer_session::PeerSessionHandle, peers::PeerService};
+use crate::{peer_session::PeerSessionHandle, store::AgentStoreError};
 
 /// Sessions at the same time.
 const MAX_SESSIONS: usize = 10_000;
 /// Messages that may wait: one of a kind is enough.
 const MAILBOX: usize = 4_096;
+
+/// The work of the directory, which starts sessions.
+pub(crate) trait DirectoryWork: Send + Sync + 'static {
+    /// Wakes the sessions whose messages are due, so many at a time; returns the time at which the next one is.
+    fn wake_due_sessions(&self, now: i64, limit: usize) -> BoxFuture<'_, Result<Option<i64>, AgentStoreError>>;
+    /// Removes old rows.
+    fn clean(&self) -> BoxFuture<'_, ()>;
+}
 
 /// Messages of the directory.
 pub(crate) enum Msg {
@@ -105,8 +114,9 @@ impl PeerDirectory {
     }
 
     /// The child specification that starts the actor.
-    pub fn child_spec(&self, service: PeerService) -> ChildSpec {
-        ChildSpec::worker::<actor::PeerDirectoryActor>(&self.0.actor, actor::Args { service })
+    pub fn child_spec(&self, work: Arc<dyn DirectoryWork>) -> ChildSpec {
+        let args = actor::Args { directory: self.clone(), work };
+        ChildSpec::worker::<actor::PeerDirectoryActor>(&self.0.actor, args)
     }
 
     fn with_table<T>(&self, work: impl FnOnce(&mut HashMap<Arc<str>, Entry>) -> T) -> T {

@@ -13,7 +13,7 @@ use super::{
     core::{SessionCore, SessionEffect},
     outbox_run::{OutboxRun, RunEnd},
 };
-use crate::{peers::ProvenMessage, store::SentMessage};
+use crate::{peer_session::ProvenMessage, store::SentMessage};
 
 /// Pause after a failure of the store.
 const STORE_PAUSE: Duration = Duration::from_secs(1);

@@ -8,6 +8,8 @@
 mod actor;
 mod core;
 mod outbox_run;
+mod prepared_message;
+mod proven_message;
 #[cfg(test)]
 mod tests;
 
@@ -24,10 +26,11 @@ use svc_kit::{
 use svc_net::didcomm::{PeerSocket, Receipt};
 
 use self::outbox_run::{OutboxRun, RunEnd};
-use crate::{
-    peers::{PreparedMessage, ProvenMessage},
-    store::{AgentStoreError, QueuedMessage, SentMessage},
+pub(crate) use self::{
+    prepared_message::{PreparedMessage, Sealed},
+    proven_message::ProvenMessage,
 };
+use crate::store::{AgentStoreError, QueuedMessage, SentMessage};
 
 /// The work of a session: its effects on the store, the registry and the network.
 pub(crate) trait PeerWork: Send + Sync + 'static {

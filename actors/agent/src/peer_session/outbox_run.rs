@@ -7,7 +7,7 @@ use svc_net::didcomm::PeerSocket;
 
 use super::{PeerWork, SendEnd};
 use crate::{
-    peers::PreparedMessage,
+    peer_session::PreparedMessage,
     store::{AgentStoreError, QueuedMessage, SentMessage},
 };
 

@@ -16,11 +16,8 @@ use svc_kit::wall_clock;
 use svc_otel::metrics;
 use uuid::Uuid;
 
-use super::{
-    proven_message::ProvenMessage,
-    service::{PeerService, RETRY_SECONDS},
-};
-use crate::store::AccessPart;
+use super::service::{PeerService, RETRY_SECONDS};
+use crate::{peer_session::ProvenMessage, store::AccessPart};
 
 /// Seconds for which a denial is worth sending.
 const DENIAL_SECONDS: i64 = 60;

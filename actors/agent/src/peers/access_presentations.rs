@@ -7,8 +7,8 @@ use svc_trust::{access::sign_access_presentation, did_document::ProofPurpose};
 use svc_wire::{endpoint_access::MAX_TOKEN_BYTES, verification_method::did_of_url};
 use uuid::Uuid;
 
-use super::{access_requests::asker_down, refusals::store_failed, service::PeerService};
-use crate::store::{CredentialKind, CredentialState, StoredCredential};
+use super::{access_requests::asker_down, service::PeerService};
+use crate::store::{CredentialKind, CredentialState, StoredCredential, store_failed};
 
 /// A presentation for one endpoint. An endpoint takes it once.
 #[derive(Debug, Clone, PartialEq)]

@@ -22,12 +22,15 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use super::{
-    refusals::{document_refused, not_trusted, queue_refused, store_failed, verdict_unknown},
+    refusals::{document_refused, not_trusted, verdict_unknown},
     resolver::DocumentUse,
     service::PeerService,
     settings::allows_clear_text,
 };
-use crate::access_asker::AccessQuestion;
+use crate::{
+    access_asker::AccessQuestion,
+    store::{queue_refused, store_failed},
+};
 
 /// Seconds after which a request is void for its receiver.
 const REQUEST_SECONDS: i64 = 60;

@@ -17,9 +17,10 @@ use svc_otel::metrics;
 use uuid::Uuid;
 
 use super::{
-    gate::UnknownVerdict, proven_message::ProvenMessage, sending::Sending, service::PeerService,
-    service::known_protocol,
+    sending::Sending,
+    service::{PeerService, known_protocol},
 };
+use crate::{gate::UnknownVerdict, peer_session::ProvenMessage};
 
 /// A message that opens a flow.
 fn opening(content: &Result<Content, ContentError>) -> Option<&VtFlow> {

@@ -14,11 +14,11 @@ use svc_didcomm::{
 use svc_kit::wall_clock::now_millis;
 use uuid::Uuid;
 
-use super::{
-    refusals::{queue_refused, store_failed},
-    service::PeerService,
+use super::service::PeerService;
+use crate::{
+    credentials::CredentialHandle,
+    store::{queue_refused, store_failed},
 };
-use crate::credentials::CredentialHandle;
 
 /// Characters of a reason that a caller gives.
 const MAX_REASON: usize = 1_024;

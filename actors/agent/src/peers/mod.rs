@@ -11,11 +11,9 @@ mod access_requests;
 mod admission;
 mod applicant;
 mod exchange_requests;
-mod gate;
+mod flow_facts;
 mod known_peers;
 mod peer_resolution;
-mod prepared_message;
-mod proven_message;
 mod receive;
 mod refusal_log;
 mod refusals;
@@ -25,7 +23,6 @@ mod sending;
 mod service;
 mod session_work;
 mod settings;
-mod trust_claim;
 
 pub use self::{
     access_presentations::GrantPresentation,
@@ -36,10 +33,7 @@ pub use self::{
     settings::{PeerAdmission, PeerSettings, PeerTransport},
 };
 pub(crate) use self::{
-    gate::TrustGate,
-    prepared_message::PreparedMessage,
-    proven_message::ProvenMessage,
-    refusals::{queue_refused, store_failed},
+    flow_facts::{FlowFacts, UnknownFacts},
     resolver::PeerResolver,
     service::PeerParts,
 };

@@ -18,12 +18,11 @@ use svc_wire::verification_method::did_of_url;
 use tracing::Instrument;
 
 use super::{
-    gate::may_be_trusted,
-    proven_message::ProvenMessage,
     resolver::{DocumentUse, PeerDocumentError},
     service::{PeerService, RETRY_SECONDS, is_small, known_protocol},
     settings::PeerAdmission,
 };
+use crate::{gate::may_be_trusted, peer_session::ProvenMessage};
 
 /// The receipt of a message that no session takes.
 enum Stop {

@@ -25,13 +25,13 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::{
-    refusals::{document_refused, not_trusted, queue_refused, store_failed, verdict_unknown},
+    refusals::{document_refused, not_trusted, verdict_unknown},
     resolver::DocumentUse,
     sending::OWN_PEER_KEY,
     service::PeerService,
     settings::PeerAdmission,
 };
-use crate::store::{PrivateKey, QueueRefusal};
+use crate::store::{PrivateKey, QueueRefusal, queue_refused, store_failed};
 
 /// An invitation that a caller sends over a connection.
 #[derive(Debug, Clone, Default)]

@@ -24,14 +24,13 @@ use svc_wire::verification_method::{KeyKind, KeyRelation, method_key, methods_of
 use tracing::Instrument;
 
 use super::{
-    prepared_message::{PreparedMessage, Sealed},
     resolver::DocumentUse,
     service::{PeerService, is_small, known_protocol},
     settings::allows_clear_text,
 };
 use crate::{
     access::FrameProblem,
-    peer_session::SendEnd,
+    peer_session::{PreparedMessage, Sealed, SendEnd},
     store::{QueuedMessage, grant_of_message},
 };
 

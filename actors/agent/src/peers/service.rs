@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::future::BoxFuture;
 use serde_json::Value;
 use svc_agent_core::{peer_tag::peer_tag, peers::PeerLimits};
 use svc_didcomm::Refusal as MessageRefusal;
@@ -15,7 +16,7 @@ use tokio::sync::watch;
 
 use super::{
     admission::Rates,
-    gate::TrustGate,
+    flow_facts::FlowFacts,
     known_peers::KnownPeers,
     refusal_log::RefusalLog,
     resolver::{DocumentUse, PeerDocumentError, PeerResolver},
@@ -25,9 +26,9 @@ use crate::{
     access_asker::AccessAskerHandle,
     access_granter::AccessGranterHandle,
     courier::CourierHandle,
-    flows::FlowHearing,
+    gate::TrustGate,
     keeper::KeeperHandle,
-    peer_directory::{PeerDirectory, SessionError, SessionLease},
+    peer_directory::{DirectoryWork, PeerDirectory, SessionError, SessionLease},
     peer_session,
     store::{AgentStore, AgentStoreError},
     store_guard::StoreGuardHandle,
@@ -67,7 +68,7 @@ pub(super) struct Inner {
     pub untrusted_answers: Rates,
     pub unknown_flow_answers: Rates,
     pub denials: Rates,
-    pub flows: FlowHearing,
+    pub flows: Arc<dyn FlowFacts>,
     pub access: AccessGranterHandle,
     pub asker: AccessAskerHandle,
     pub refusals: RefusalLog,
@@ -88,7 +89,7 @@ pub(crate) struct PeerParts {
     pub directory: PeerDirectory,
     pub courier: Option<CourierHandle>,
     pub client: OutboundClient,
-    pub flows: FlowHearing,
+    pub flows: Arc<dyn FlowFacts>,
     pub access: AccessGranterHandle,
     pub asker: AccessAskerHandle,
     /// Events that are stored for the receiver; `None` without one.
@@ -153,10 +154,6 @@ impl PeerService {
         &self.0.access
     }
 
-    pub(crate) async fn end_idle_session(&self, peer: &str) {
-        self.0.directory.end_idle(peer).await;
-    }
-
     /// The document of a peer, as it was last resolved or as its server has it.
     pub(crate) async fn document_of(&self, did: &str) -> Result<Arc<Value>, PeerDocumentError> {
         self.0.resolver.resolve(did, false, DocumentUse::Outbound).await
@@ -167,32 +164,6 @@ impl PeerService {
         let child_spec =
             |session: &peer_session::PeerSessionHandle, peer| session.child_spec(peer_session::Args { peer, work });
         self.0.directory.session(svc_didcomm::peer_did::comparable(peer), child_spec).await
-    }
-
-    /// Wakes the sessions whose messages are due; returns the time at which the next one is.
-    pub(crate) async fn wake_due_sessions(&self, now: i64, limit: usize) -> Result<Option<i64>, AgentStoreError> {
-        for (connection_id, peer) in self.0.store.due_connections(now, limit).await? {
-            match self.session(&peer).await {
-                Ok(session) => session.message_due(&connection_id),
-                Err(error) => tracing::warn!(%error, "a session with a peer cannot be started"),
-            }
-        }
-        metrics::record_peer_outbox(self.0.store.queued_messages().await?);
-        self.0.store.next_due().await
-    }
-
-    /// Removes old rows.
-    pub(crate) async fn clean(&self) {
-        let now = wall_clock::now().seconds;
-        let age = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-        let settings = &self.0.settings;
-        let cleaned = async {
-            while self.0.store.forget_seen(now - age(settings.replay_age)).await? {}
-            self.0.store.forget_unanswered(now - age(settings.outbox_age)).await
-        };
-        if let Err(error) = cleaned.await {
-            tracing::warn!(%error, "old messages of peers cannot be removed");
-        }
     }
 
     pub(super) fn note_refusal(&self, refusal: MessageRefusal) {
@@ -217,6 +188,36 @@ impl PeerService {
     /// Whether another connection may begin now; else the seconds after which it may.
     pub(super) fn admit_stranger(&self) -> Result<(), u64> {
         self.0.strangers.take("strangers", Instant::now())
+    }
+}
+
+impl DirectoryWork for PeerService {
+    fn wake_due_sessions(&self, now: i64, limit: usize) -> BoxFuture<'_, Result<Option<i64>, AgentStoreError>> {
+        Box::pin(async move {
+            for (connection_id, peer) in self.0.store.due_connections(now, limit).await? {
+                match self.session(&peer).await {
+                    Ok(session) => session.message_due(&connection_id),
+                    Err(error) => tracing::warn!(%error, "a session with a peer cannot be started"),
+                }
+            }
+            metrics::record_peer_outbox(self.0.store.queued_messages().await?);
+            self.0.store.next_due().await
+        })
+    }
+
+    fn clean(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let now = wall_clock::now().seconds;
+            let age = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+            let settings = &self.0.settings;
+            let cleaned = async {
+                while self.0.store.forget_seen(now - age(settings.replay_age)).await? {}
+                self.0.store.forget_unanswered(now - age(settings.outbox_age)).await
+            };
+            if let Err(error) = cleaned.await {
+                tracing::warn!(%error, "old messages of peers cannot be removed");
+            }
+        })
     }
 }
 

@@ -21,14 +21,12 @@ use uuid::Uuid;
 
 use super::{
     applicant::is_opening,
-    prepared_message::PreparedMessage,
-    proven_message::ProvenMessage,
+    flow_facts::UnknownFacts,
     service::{PeerService, RETRY_SECONDS, known_protocol},
     settings::PeerAdmission,
 };
 use crate::{
-    flows::UnknownFacts,
-    peer_session::{PeerWork, SendEnd, TakenReceipt},
+    peer_session::{PeerWork, PreparedMessage, ProvenMessage, SendEnd, TakenReceipt},
     store::{AgentStoreError, ArrivedMessage, FlowPart, QueuedMessage, SentMessage, TakenMessage},
 };
 

@@ -15,6 +15,7 @@ mod outbox;
 mod ownership;
 mod peer_rows;
 mod portable;
+mod refused;
 mod sealing;
 #[cfg(test)]
 mod tests;
@@ -37,5 +38,6 @@ pub(crate) use peer_rows::{
     ArrivedMessage, FlowPart, MessageRoute, QueueRefusal, QueuedMessage, SentMessage, TakenMessage,
 };
 pub use portable::{ExportError, ImportError, ImportReport, StoreExport, has_export_end, import_store};
+pub(crate) use refused::{queue_refused, store_failed};
 pub(crate) use sealing::ContentKey;
 pub use sealing::{PrivateKey, SealingError, StoreKey, StoreKeys};

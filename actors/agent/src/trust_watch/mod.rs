@@ -8,7 +8,7 @@ mod actor;
 use svc_kit::{ActorMessage, Handle, supervision::ChildSpec};
 use svc_net::{upstream::UpstreamEndpoints, websocket::LinkEvent};
 
-use crate::peers::TrustGate;
+use crate::gate::TrustGate;
 
 /// Messages of the watch's own connection.
 pub(crate) enum Msg {

@@ -1,5 +1,7 @@
 //! The trust gate: whether a peer is a verifiable service. The indexer evaluates, and the node confirms the participant that it names.
 
+mod trust_claim;
+
 use std::{
     sync::{
         Arc,
@@ -22,7 +24,7 @@ use svc_wire::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::trust_claim::{TrustClaim, claim_of};
+use self::trust_claim::{TrustClaim, claim_of};
 use crate::{account_write::WritingAccount, chain_link::ChainLinkHandle, registry::NodeRegistry, store::AgentStore};
 
 /// Decisions that are kept.
