@@ -40,6 +40,7 @@ mod recovery;
 mod restoration;
 mod signer;
 mod write;
+mod write_task;
 
 pub use chain::{
     account::{AccountIdentity, AccountState, query_account, query_balance},
@@ -78,5 +79,5 @@ pub use write::{
     policy::{OwnAccount, SigningPolicy},
     status::{WriteHandle, WriteReporter, WriteStatus, WriteStopped},
     submission::SubmittedTx,
-    task::{DecidedWrite, WriteActors, WriteTask, WriteTimes},
 };
+pub use write_task::{DecidedWrite, WriteActors, WriteTask, WriteTimes};

@@ -43,7 +43,7 @@ use crate::{
     recovery::{RecoveredJournal, RecoveryError},
     signer::{self, Signer, SignerHandle, gas_history::GasHistory},
     write::{
-        error::{SubmitError, WriteFailure},
+        error::WriteFailure,
         fee::{FeeGranter, FeeLimits},
         in_flight::{InFlightTable, InFlightTx},
         intent::{WriteIntent, WriteOrigin},
@@ -52,8 +52,8 @@ use crate::{
         policy::OwnAccount,
         status::WriteHandle,
         submission::SubmissionId,
-        task::{DecidedWrite, WriteActors, WriteTask},
     },
+    write_task::{DecidedWrite, WriteActors, WriteTask},
 };
 
 /// A pipeline that did not start.
@@ -291,7 +291,7 @@ impl Pipeline {
         (principal, fee_limits): (&str, FeeLimits),
     ) -> Result<TxEstimate, EstimateError> {
         let runtime = &self.0;
-        if let Some(refusal) = SubmitError::not_taken(&runtime.release.get(), message.msg_type()) {
+        if let Some(refusal) = runtime.release.get().refusal_of(message.msg_type()) {
             return Err(refusal.into());
         }
         let estimator = CostEstimator {

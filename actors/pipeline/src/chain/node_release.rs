@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use super::discovery::RegistryChain;
+use crate::write::error::SubmitError;
 
 /// The release of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,6 +40,12 @@ impl NodeRelease {
         }
         let (_, local) = type_url.trim_start_matches('/').split_once('.')?;
         self.problems.get(local).map(ToString::to_string)
+    }
+
+    /// The refusal of a message that the node does not take.
+    pub(crate) fn refusal_of(&self, type_url: &str) -> Option<SubmitError> {
+        let reason = self.problem_of(type_url)?;
+        Some(SubmitError::NotTaken { msg_type: type_url.to_owned(), reason })
     }
 
     /// Whether the node's release has no such message.

@@ -87,7 +87,7 @@ impl State {
     /// The refusal of a message that the node's release does not take as this program means it.
     fn not_taken(&self, id: SubmissionId) -> Option<SubmitError> {
         let msg_type = self.jobs.get(&id)?.request.intent.encoded.msg_type();
-        SubmitError::not_taken(&self.args.release.get(), msg_type)
+        self.args.release.get().refusal_of(msg_type)
     }
 
     /// Removes a transaction that was never sent.
@@ -193,7 +193,7 @@ impl State {
             let SignedTx { hash, bytes } = signed;
             // The node may have been replaced since the simulation.
             let current = match tokio::time::timeout(patience, release.await_current(&node)).await {
-                Ok(compared) => match SubmitError::not_taken(&compared.release, &msg_type) {
+                Ok(compared) => match compared.release.refusal_of(&msg_type) {
                     None => Ok(compared),
                     Some(refusal) => Err(refusal),
                 },
@@ -274,7 +274,7 @@ impl State {
             // Its bytes may mean something else to the release that runs now. One that is kept back is decided by its timeout height.
             let current = tokio::time::timeout(args.tx_timeout, args.release.await_current(&args.node)).await;
             let msg_type = tx.intent.encoded.msg_type();
-            let takes_it = |release: &NodeRelease| SubmitError::not_taken(release, msg_type).is_none();
+            let takes_it = |release: &NodeRelease| release.refusal_of(msg_type).is_none();
             let Some(compared) = current.ok().filter(|compared| takes_it(&compared.release)) else {
                 let answer = Err(args.node.unsent_error("it does not take the message as it was signed"));
                 mailbox.send(Msg::RebroadcastFinished { hash: Some(tx.hash), answer });
@@ -292,7 +292,7 @@ impl State {
 
 /// Whether the node's release takes the message of a transaction, as far as that is known.
 fn is_taken(args: &Args, tx: &InFlightTx) -> bool {
-    SubmitError::not_taken(&args.release.get(), tx.intent.encoded.msg_type()).is_none()
+    args.release.get().refusal_of(tx.intent.encoded.msg_type()).is_none()
 }
 
 /// Sends the live transactions with these sequences to the nodes that are not in use: the node in use may have them in its mempool and

@@ -5,7 +5,6 @@ use svc_net::upstream::NodeClientError;
 use svc_wire::chain_error::ChainError;
 
 use super::{fee::CeilingExceeded, outcome::TxRefusal, submission::SubmittedTx};
-use crate::chain::node_release::NodeRelease;
 
 /// The reason why the signer signed nothing more for a submission.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,14 +74,6 @@ pub enum SubmitError {
     /// The key failed.
     #[error("signing failed")]
     SigningFailed,
-}
-
-impl SubmitError {
-    /// The refusal of a message that a release does not take.
-    pub(crate) fn not_taken(release: &NodeRelease, msg_type: &str) -> Option<Self> {
-        let reason = release.problem_of(msg_type)?;
-        Some(Self::NotTaken { msg_type: msg_type.to_owned(), reason })
-    }
 }
 
 /// The reason why a write ended without an outcome in a block.

@@ -1,4 +1,4 @@
-//! A write from the encoded message to the decided outcome: its values, and the task that carries it through.
+//! A write from the encoded message to the decided outcome: its values. The task that carries it through is in `write_task.rs`.
 //!
 //! `EncodedMessage → QueuedWrite (inside the signer) → InFlightTx → WriteOutcome`; callers watch one `WriteStatus`.
 
@@ -13,4 +13,3 @@ pub mod policy;
 pub mod retry;
 pub mod status;
 pub mod submission;
-pub mod task;

@@ -14,21 +14,21 @@ use svc_otel::{
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-use super::{
-    error::{SubmitError, WriteError, WriteFailure},
-    fee::FeeGranter,
-    in_flight::{InFlightTable, InFlightTx},
-    intent::WriteIntent,
-    outcome::{TxRefusal, WriteOutcome},
-    policy::SigningPolicy,
-    retry::{RetryState, WriteStep, followed_outcome},
-    status::{WriteHandle, WriteReporter, WriteStatus},
-    submission::{SigningRequest, SubmissionId, SubmittedTx},
-};
 use crate::{
     confirmer::{ConfirmerHandle, TxNews},
     journal::{JournalHandle, core::RecoverySummary},
     signer::SignerHandle,
+    write::{
+        error::{SubmitError, WriteError, WriteFailure},
+        fee::FeeGranter,
+        in_flight::{InFlightTable, InFlightTx},
+        intent::WriteIntent,
+        outcome::{TxRefusal, WriteOutcome},
+        policy::SigningPolicy,
+        retry::{RetryState, WriteStep, followed_outcome},
+        status::{WriteHandle, WriteReporter, WriteStatus},
+        submission::{SigningRequest, SubmissionId, SubmittedTx},
+    },
 };
 
 /// Time for the signature beyond the wait limit for inclusion.
