@@ -4,6 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use prost_types::Timestamp;
 use svc_agent_core::grant::{AgentAccount, BlockedReason, WantedGrant};
+use svc_agent_store::{AgentStore, AgentStoreError};
 use svc_net::upstream::NodeClientError;
 use svc_pipeline::{
     DEFAULT_PRINCIPAL, DecidedWrite, EncodedMessage, EstimateError, FeeGranter, FeeLimits, JournalError, JournalRecord,
@@ -16,7 +17,6 @@ use tracing::{Instrument, Span};
 use crate::{
     chain_link::ChainAccess,
     grant::{AgentGrant, read_grant},
-    store::{AgentStore, AgentStoreError},
 };
 
 /// Blocks behind the timeout height of a transaction after which it is not waited for any more.

@@ -29,8 +29,6 @@ mod registry;
 mod resolution;
 mod rotation;
 mod setup;
-mod store;
-mod store_guard;
 mod token;
 mod trust_watch;
 mod watcher;
@@ -62,12 +60,6 @@ pub use peers::{
 pub use resolution::{ResolutionHandle, ResolutionPhase, ResolutionReport};
 pub use rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest};
 pub use setup::{Setup, SetupOptions, SetupStep, StepActor, StepState};
-pub use store::{
-    AccessGrantFilter, AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap,
-    ExportError, FlowFilter, HeadFile, ImportError, ImportReport, OutboxEvent, OutboxSizes, PublishedHead,
-    ResolutionProgress, RotationPhase, SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings, StoredChain,
-    StoredCredential, has_export_end, import_store,
-};
 pub use svc_agent_core::{
     access::{GrantState, StoredGrant},
     error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation},
@@ -78,6 +70,12 @@ pub use svc_agent_core::{
         BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole,
         StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
     },
+};
+pub use svc_agent_store::{
+    AccessGrantFilter, AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap,
+    ExportError, FlowFilter, HeadFile, ImportError, ImportReport, OutboxEvent, OutboxSizes, PublishedHead,
+    ResolutionProgress, RotationPhase, SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings, StoredChain,
+    StoredCredential, has_export_end, import_store,
 };
 pub use svc_didcomm::{
     flow::{ConnectionState as FlowConnectionState, CredentialTerms, FlowState, Side as FlowSide},

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use svc_agent_core::access::{GrantDetails, StoredGrant};
+use svc_agent_store::{AgentStore, AgentStoreError, OfferedGrant};
 use svc_didcomm::{
     access::{Denied, EndpointTerms, GrantLimits, RequestFacts, TermsMaterial, judge_request},
     protocol::endpoint_access::{AccessRequest, DenyCode},
@@ -16,10 +17,7 @@ use super::{
     settings::AccessSettings,
     terms_file::{AccessTerms, SharedTerms, TermsFileError},
 };
-use crate::{
-    keeper::{KeeperHandle, PublishedFile},
-    store::{AgentStore, AgentStoreError, OfferedGrant},
-};
+use crate::keeper::{KeeperHandle, PublishedFile};
 
 /// Seconds after which a peer may ask again when a key is missing.
 const RETRY_SECONDS: u64 = 5;

@@ -18,6 +18,9 @@ use svc_agent_core::{
     error::{Refusal, RefusalCode},
     peers::PeerLimits,
 };
+use svc_agent_store::{
+    AccessGrantFilter, AgentStore, AgentStoreError, OfferedGrant, RevokedGrants, guard::StoreGuardHandle, store_failed,
+};
 use svc_didcomm::{
     access::Denied,
     protocol::endpoint_access::{AccessRequest, DenyCode},
@@ -30,8 +33,6 @@ use crate::{
     courier::CourierHandle,
     gate::TrustGate,
     keeper::{KeeperHandle, PublishedFile},
-    store::{AccessGrantFilter, AgentStore, AgentStoreError, OfferedGrant, RevokedGrants, store_failed},
-    store_guard::StoreGuardHandle,
 };
 
 /// Messages of the granter.

@@ -2,11 +2,11 @@
 
 use futures::{StreamExt, stream};
 use svc_agent_core::access::{GrantState, StoredGrant};
+use svc_agent_store::{AccessGrantFilter, AgentStoreError};
 use svc_kit::wall_clock;
 use svc_otel::metrics;
 
 use super::{GranterParts, VOID, revoked_list::RevokedListCache};
-use crate::store::{AccessGrantFilter, AgentStoreError};
 
 /// Time from which a key is used that no resolver is known to have.
 pub(super) const NOT_USED_YET: i64 = i64::MAX;

@@ -35,6 +35,10 @@ use svc_agent_core::{
     error::{AgentPart, Refusal, RefusalCode},
     notification::NotificationMaker,
 };
+use svc_agent_store::{
+    AgentStore, AgentStoreError, HeadFile, PublishedHead, ResolutionProgress, StoreSettings,
+    guard::{StoreGuardHandle, StoreState},
+};
 use svc_kit::{
     supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec},
     wall_clock,
@@ -69,8 +73,6 @@ use crate::{
     peers::{PeerParts, PeerResolver, PeerService, PeerSettings},
     resolution::ResolutionHandle,
     rotation::{RotationHandle, RotationPauses},
-    store::{AgentStore, AgentStoreError, HeadFile, PublishedHead, ResolutionProgress, StoreSettings},
-    store_guard::{StoreGuardHandle, StoreState},
     token::{LoginRules, TokenIssuerHandle},
     trust_watch,
     watcher::{HandledEvents, WatcherArgs, WatcherHandle},

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use svc_agent_store::{AgentStore, KnownChain, StoredChain};
 use svc_net::upstream::{NodeClient, UpstreamOrigins};
 use svc_pipeline::{
     AccountIdentity, BlockHead, ChainExpectation, DiscoveryError, JournalPlace, RecoveredJournal, RegistryChain,
@@ -13,7 +14,6 @@ use super::{
     AnchorForm, ChainError,
     older_store::{check_journal, take_journal},
 };
-use crate::store::{AgentStore, KnownChain, StoredChain};
 
 /// The settings of a search.
 #[derive(Clone)]

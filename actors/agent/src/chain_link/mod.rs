@@ -11,6 +11,7 @@ mod older_store;
 use std::{sync::Arc, time::Duration};
 
 use prost_types::Timestamp;
+use svc_agent_store::{AgentStore, AgentStoreError};
 use svc_kit::{
     ActorMessage, Handle,
     supervision::{ChildSpec, Supervisor, SupervisorError},
@@ -25,8 +26,6 @@ use tokio::{
     sync::{Mutex, watch},
     time::Instant,
 };
-
-use crate::store::{AgentStore, AgentStoreError};
 
 pub use anchor_form::AnchorForm;
 pub use older_store::OlderStore;

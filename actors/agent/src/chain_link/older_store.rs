@@ -1,11 +1,11 @@
 //! Signs that the store is older than the transactions of the agent's account: a restored backup, or a second copy of the store.
 
 use svc_agent_core::journal_key::{flow_session_of, resolution_version, session_of};
+use svc_agent_store::AgentStore;
 use svc_pipeline::{JournalHandle, JournalRecord, RecoveredJournal};
 use svc_wire::{comet_rpc::BlockData, event_stream::IndexerEvent};
 
 use super::ChainError;
-use crate::store::AgentStore;
 
 /// Transactions of the agent's account that no store of its DID lacks.
 const OWN_MESSAGES: [&str; 2] = ["MsgTriggerResolver", "MsgCreateOrUpdateParticipantSession"];

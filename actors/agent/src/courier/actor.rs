@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use svc_agent_store::OutboxEvent;
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, wall_clock};
 use svc_otel::metrics;
 
@@ -15,7 +16,6 @@ use super::{
     core::{BATCH, CourierCore, CourierEffect, DeliveryResult},
     request::headers,
 };
-use crate::store::OutboxEvent;
 
 /// State of the courier.
 pub struct State {

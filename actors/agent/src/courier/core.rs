@@ -2,9 +2,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use svc_agent_store::{DeadLetter, OutboxEvent};
 use svc_kit::backoff::Backoff;
-
-use crate::store::{DeadLetter, OutboxEvent};
 
 /// Events that are read ahead, and deliveries that are settled together.
 pub(super) const BATCH: usize = 64;

@@ -18,16 +18,13 @@ use std::{
     time::Duration,
 };
 
+use svc_agent_store::{AgentStore, AgentStoreError, OutboxEvent, guard::StoreGuardHandle};
 use svc_kit::{ActorMessage, Handle, ReplyPort, supervision::ChildSpec};
 use svc_net::webhook::WebhookClient;
 use svc_wire::secret::SecretString;
 
 use self::core::DeliveryResult;
 pub use self::request::{InvalidWebhookSecret, WebhookSecrets};
-use crate::{
-    store::{AgentStore, AgentStoreError, OutboxEvent},
-    store_guard::StoreGuardHandle,
-};
 
 /// The receiver of the events.
 pub struct CourierConfig {

@@ -4,10 +4,9 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sha2::Sha256;
+use svc_agent_store::OutboxEvent;
 use svc_wire::secret::SecretString;
 use zeroize::Zeroizing;
-
-use crate::store::OutboxEvent;
 
 /// A text is no secret of Standard Webhooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

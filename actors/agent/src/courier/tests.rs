@@ -9,6 +9,9 @@ use std::{
 use axum::{Router, extract::State, http::StatusCode, routing::post};
 use serde_json::Value;
 use svc_agent_core::notification::Notification;
+use svc_agent_store::{
+    AgentStore, BlockEvents, OutboxEvent, StoreKey, StoreKeys, StoreSettings, guard::StoreGuardHandle,
+};
 use svc_kit::supervision::{Supervisor, SupervisorSpec};
 use svc_net::webhook::WebhookClient;
 use svc_wire::secret::SecretString;
@@ -18,10 +21,6 @@ use super::{
     CourierConfig, CourierHandle, WebhookSecrets,
     core::{BATCH, CourierCore, CourierEffect, DeliveryResult},
     request::headers,
-};
-use crate::{
-    store::{AgentStore, BlockEvents, OutboxEvent, StoreKey, StoreKeys, StoreSettings},
-    store_guard::StoreGuardHandle,
 };
 
 const NOW: i64 = 1_800_000_000;
@@ -349,7 +348,7 @@ async fn dead_letters_are_listed_tried_again_and_removed() {
     let store = open_store().await;
     store.store_blocks(&[block(1, 3)], NOW, 100).await.expect("stored");
     let events = store.next_events(0, 10).await.expect("read");
-    let letter = |event: &OutboxEvent| crate::store::DeadLetter {
+    let letter = |event: &OutboxEvent| svc_agent_store::DeadLetter {
         event: event.clone(),
         attempts: 2,
         last_status: Some(422),

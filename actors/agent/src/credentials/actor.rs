@@ -8,6 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
+use svc_agent_store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, backoff::Backoff};
 use svc_otel::metrics;
 use tokio::{task::AbortHandle, time::Instant};
@@ -26,7 +27,6 @@ use crate::{
     account_write::WriteStop,
     registry::NodeRegistry,
     setup::{Setup, SetupOptions, SetupSource, read_setup},
-    store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential},
 };
 
 /// Time between two passes without an event.

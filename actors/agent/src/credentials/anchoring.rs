@@ -5,16 +5,14 @@ use std::time::Duration;
 use prost::Message;
 use prost_types::Any;
 use svc_agent_core::{grant::WantedGrant, journal_key::session_key};
+use svc_agent_store::{KEY_REMOVED, NOT_SENT, StoredCredential};
 use svc_otel::{metrics, trace};
 use svc_pipeline::EncodedMessage;
 use svc_wire::proto::svc::pp::v1::MsgCreateOrUpdateParticipantSession;
 use tracing::Span;
 
 use super::issuer::CredentialIssuer;
-use crate::{
-    account_write::{AccountWrite, WriteStop},
-    store::{KEY_REMOVED, NOT_SENT, StoredCredential},
-};
+use crate::account_write::{AccountWrite, WriteStop};
 
 /// Longest wait for the transaction of a session. It stays on its way behind that.
 const SEND_TIMEOUT: Duration = Duration::from_secs(100);

@@ -1,5 +1,6 @@
 //! The decisions about the credentials that a DID holds. Pure.
 
+use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
 use svc_trust::{
     EssentialCredential, RegistryParticipant, RegistrySchema, RejectionCode, authorize_holder, authorize_issuer,
 };
@@ -9,10 +10,7 @@ use super::{
     forms::{CredentialForm, plain_name},
     settings::{CredentialMode, CredentialSettings},
 };
-use crate::{
-    registry::name_of,
-    store::{CredentialKind, CredentialState, StoredCredential},
-};
+use crate::registry::name_of;
 
 /// Shortest time between two credentials that the DID issues itself for one schema: claims that change back and forth cost one a day.
 const REISSUE_SECONDS: i64 = 86_400;

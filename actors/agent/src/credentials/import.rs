@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
+use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
 use svc_trust::{
     RejectionCode, RejectionReason,
     digest::{DigestAlgorithm, anchored_digest},
@@ -20,7 +21,6 @@ use crate::{
     document::proof_suite,
     keeper::MAX_PRESENTED,
     registry::{NodeRegistry, name_of},
-    store::{CredentialKind, CredentialState, StoredCredential},
 };
 
 fn invalid(code: RejectionCode, message: &str) -> Refusal {
@@ -81,7 +81,7 @@ pub(crate) async fn import(
     check_mode(settings, &plain, &accepted.issuer)?;
     let name = settings.proofs.form_of(proof_suite(&credential)).name(&plain);
     let store_failed =
-        |error: crate::store::AgentStoreError| Refusal::not_ready(AgentPart::Store, error.to_string(), 5);
+        |error: svc_agent_store::AgentStoreError| Refusal::not_ready(AgentPart::Store, error.to_string(), 5);
     let held = account.store.held_credentials().await.map_err(store_failed)?;
     // Those that the agent issues itself keep their places.
     let mut others: BTreeSet<&str> = own_names(settings);

@@ -9,6 +9,7 @@ use svc_agent_core::{
     error::{Refusal, RefusalCode, Violation},
     grant::{BlockedReason, WantedGrant},
 };
+use svc_agent_store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential};
 use svc_didcomm::flow::CredentialTerms;
 use svc_trust::{
     RejectionCode, RejectionReason, authorize_holder,
@@ -38,7 +39,6 @@ use crate::{
     grant::AgentGrant,
     keeper::KeeperHandle,
     registry::{NodeRegistry, SchemaCredentials, SchemaOnChain, SchemaSources, all_to_evidence, name_of},
-    store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential},
 };
 
 /// Longest credential, in bytes of JSON: a presentation has to be fetched by indexers.

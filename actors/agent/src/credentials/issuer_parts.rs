@@ -1,15 +1,13 @@
 //! The parts that judge and issue credentials, but for the chain, which is found later. Clones share their caches and locks.
 
+use svc_agent_store::AgentStore;
 use svc_net::{evidence::EvidenceFetcher, fetch::BoundedFetcher};
 
 use super::{
     claim_documents::ClaimDocuments, forms::PublishedProofs, issuer::CredentialIssuer, judge::CredentialJudge,
     session_locks::SessionLocks, settings::CredentialSettings,
 };
-use crate::{
-    account_write::WritingAccount, chain_link::ChainAccess, keeper::KeeperHandle, registry::SchemaSources,
-    store::AgentStore,
-};
+use crate::{account_write::WritingAccount, chain_link::ChainAccess, keeper::KeeperHandle, registry::SchemaSources};
 
 /// The parts of an issuer.
 #[derive(Clone)]

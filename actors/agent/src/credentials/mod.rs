@@ -27,12 +27,12 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::Value;
 use svc_agent_core::error::{AgentPart, Refusal};
+use svc_agent_store::StoredCredential;
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, supervision::ChildSpec};
 
 use crate::{
     chain_link::ChainAccess,
     setup::{Setup, SetupOptions},
-    store::StoredCredential,
 };
 
 pub use self::{

@@ -8,6 +8,7 @@ use std::{
 
 use futures::StreamExt;
 use svc_agent_core::grant::BlockedReason;
+use svc_agent_store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential};
 use svc_didcomm::flow::CredentialTerms;
 use svc_trust::{EssentialCredential, did_document::ProofPurpose, proof::ProofSuite};
 use svc_wire::timestamp;
@@ -27,7 +28,6 @@ use crate::{
     account_write::WriteStop,
     document::proof_suite,
     registry::{NodeRegistry, all_to_evidence, name_of},
-    store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential},
 };
 
 /// Issued credentials that one pass anchors, and those that are sent at once: one that a node forgets holds up none of the others.

@@ -1,6 +1,7 @@
 //! The credentials of the schemas of own ecosystems: they follow the schemas on the chain.
 
 use serde_json::{Value, json};
+use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
 use svc_trust::{
     did_document::ProofPurpose,
     digest::{DigestAlgorithm, anchored_digest, sri_digest},
@@ -19,7 +20,6 @@ use crate::{
     account_write::WriteStop,
     document::{proof_suite, prover_for},
     registry::SchemaOnChain,
-    store::{CredentialKind, CredentialState, StoredCredential},
 };
 
 impl Pass<'_> {

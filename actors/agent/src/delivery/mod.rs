@@ -12,15 +12,13 @@ use svc_agent_core::{
     error::{AgentPart, Refusal, RefusalCode},
     notification::{Notification, NotificationMaker},
 };
+use svc_agent_store::{AgentStore, AgentStoreError, DeadLetter, EventGap, OutboxSizes};
 use svc_kit::wall_clock;
 use svc_net::upstream::{UpstreamEndpoints, read_event_page, read_indexed_height, select_indexer};
 use svc_wire::block_subscription::{SubscriptionScope, is_full_page};
 use tokio::sync::Mutex;
 
-use crate::{
-    courier::CourierHandle,
-    store::{AgentStore, AgentStoreError, DeadLetter, EventGap, OutboxSizes},
-};
+use crate::courier::CourierHandle;
 
 /// Gaps that one refill looks at.
 const MAX_GAPS: usize = 1_000;

@@ -7,15 +7,12 @@ use std::{
 
 use axum::{Json, Router, extract::Query, routing::get};
 use serde_json::{Value, json};
+use svc_agent_store::{BlockEvents, StoreKey, StoreKeys, StoreSettings, guard::StoreGuardHandle};
 use svc_net::{upstream::UpstreamKind, webhook::WebhookClient};
 use svc_wire::event_stream::IndexerEvent;
 
 use super::*;
-use crate::{
-    courier::CourierConfig,
-    store::{BlockEvents, StoreKey, StoreKeys, StoreSettings},
-    store_guard::StoreGuardHandle,
-};
+use crate::courier::CourierConfig;
 
 const PAGE_SIZE: usize = 500;
 

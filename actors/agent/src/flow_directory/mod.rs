@@ -13,6 +13,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
+use svc_agent_store::{AgentStoreError, WrittenFlow};
 use svc_kit::{
     ActorMessage, Handle,
     supervision::{ChildSpec, Supervisor},
@@ -20,10 +21,7 @@ use svc_kit::{
 };
 
 pub(crate) use self::reading::NamedParticipant;
-use crate::{
-    flow_session::{self, FlowSessionHandle, FlowSteps},
-    store::{AgentStoreError, WrittenFlow},
-};
+use crate::flow_session::{self, FlowSessionHandle, FlowSteps};
 
 /// Messages that may wait: events of one block, and one of each other kind.
 const MAILBOX: usize = 4_096;

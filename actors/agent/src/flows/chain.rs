@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 use svc_agent_core::flows::{ShownParticipant, messages_of};
+use svc_agent_store::FlowRefusal;
 use svc_didcomm::{
     Message,
     flow::{
@@ -11,8 +12,6 @@ use svc_didcomm::{
 };
 use svc_wire::proto::svc::pp::v1::{Participant, ParticipantRole};
 use uuid::Uuid;
-
-use crate::store::FlowRefusal;
 
 /// The circumstances of a read. Times are milliseconds since the epoch.
 #[derive(Debug, Clone, Default)]

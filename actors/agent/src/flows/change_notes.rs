@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use svc_agent_core::peer_tag::peer_tag;
+use svc_agent_store::WrittenFlow;
 use svc_didcomm::flow::FlowState;
 use svc_otel::metrics;
-
-use crate::store::WrittenFlow;
 
 /// The log line and the numbers of a flow that has changed.
 pub(super) fn note_changes(written: &WrittenFlow) {

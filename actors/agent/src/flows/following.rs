@@ -5,6 +5,7 @@ use svc_agent_core::{
     flows::{BLOCKED_PAUSE, ShownParticipant},
     participant::state_of,
 };
+use svc_agent_store::{FlowFilter, FlowRefusal, QueueRefusal};
 use svc_didcomm::flow::{FlowRecord, FlowState, OnboardingState, Progress, Side, Trigger, next_work};
 use svc_kit::wall_clock::now_millis;
 use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
@@ -14,12 +15,7 @@ use super::{
     service::{ChangeError, FlowChange, FlowService},
     steps::Opening,
 };
-use crate::{
-    account_write::WritingAccount,
-    flow_directory::ParticipantPage,
-    registry::NodeRegistry,
-    store::{FlowFilter, FlowRefusal, QueueRefusal},
-};
+use crate::{account_write::WritingAccount, flow_directory::ParticipantPage, registry::NodeRegistry};
 
 /// Flows of a page whose participants are read.
 const PAGE: usize = 100;

@@ -7,6 +7,7 @@ use svc_agent_core::flows::{
     HeardFacts, PeerStanding, RequestFacts, ShownParticipant, is_own_session, is_session_id, issuance_facts,
     onboarding_facts,
 };
+use svc_agent_store::{AgentStore, AgentStoreError, ContentKey, WrittenFlow};
 use svc_didcomm::{
     Message,
     flow::{FlowRecord, FlowState, Guard, ParticipantRead, ReportMeaning, Side, Trigger, Variant, report_meaning},
@@ -22,7 +23,6 @@ use crate::{
     flow_directory::{FlowDirectory, NamedParticipant},
     peers::{FlowFacts, UnknownFacts},
     registry::NodeRegistry,
-    store::{AgentStore, AgentStoreError, ContentKey, WrittenFlow},
 };
 
 /// Longest wait for the node.

@@ -7,6 +7,9 @@ use svc_agent_core::{
     error::{AgentPart, Refusal, RefusalCode},
     flows::{messages_of, next_look},
 };
+use svc_agent_store::{
+    AgentStore, AgentStoreError, ContentKey, FlowContent, FlowRefusal, FlowWrite, WrittenFlow, guard::StoreGuardHandle,
+};
 use svc_didcomm::{
     Message,
     flow::{FlowRecord, FlowState, Progress},
@@ -28,8 +31,6 @@ use crate::{
     flow_session::{FlowSteps, StepEnd},
     gate::TrustGate,
     peers::{FlowFacts, PeerService},
-    store::{AgentStore, AgentStoreError, ContentKey, FlowContent, FlowRefusal, FlowWrite, WrittenFlow},
-    store_guard::StoreGuardHandle,
 };
 
 /// Takes part in flows. Clones share everything.
@@ -64,7 +65,7 @@ pub(super) enum ChangeError {
 impl From<ChangeError> for Refusal {
     fn from(error: ChangeError) -> Self {
         match error {
-            ChangeError::Store(error) => crate::store::store_failed(&error),
+            ChangeError::Store(error) => svc_agent_store::store_failed(&error),
             ChangeError::Refused(FlowRefusal::PeerFull) => {
                 Self::new(RefusalCode::InvalidState, "too many flows with this peer have not ended")
             }
@@ -77,7 +78,7 @@ impl From<ChangeError> for Refusal {
             ChangeError::Refused(FlowRefusal::NotConnected) => {
                 Self::new(RefusalCode::InvalidState, "the flow has no connection with its peer")
             }
-            ChangeError::Refused(FlowRefusal::Queue(refusal)) => crate::store::queue_refused(refusal),
+            ChangeError::Refused(FlowRefusal::Queue(refusal)) => svc_agent_store::queue_refused(refusal),
         }
     }
 }

@@ -3,12 +3,10 @@
 use std::cmp::Reverse;
 
 use ed25519_dalek::SigningKey;
+use svc_agent_store::{AccessKeyTime, PrivateKey};
 use svc_wire::endpoint_access::MAX_TOKEN_SECONDS;
 
-use crate::{
-    log::encode_multikey,
-    store::{AccessKeyTime, PrivateKey},
-};
+use crate::log::encode_multikey;
 
 /// Name of the keys in the store.
 pub(super) const TOKEN_KEY: &str = "access";

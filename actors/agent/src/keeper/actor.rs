@@ -7,6 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
+use svc_agent_store::guard::StoreGuardHandle;
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, wall_clock};
 use svc_net::host_policy::HostPolicy;
 use svc_otel::metrics;
@@ -23,7 +24,6 @@ use super::{
 use crate::{
     document::{DidDocument, KeyChange, ManagedEntries, ServiceEntry},
     resolution::ResolutionHandle,
-    store_guard::StoreGuardHandle,
 };
 
 /// Pause between two attempts to remove a version that was not served.

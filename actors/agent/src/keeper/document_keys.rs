@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
+use svc_agent_store::PrivateKey;
 use svc_didcomm::envelope::KeyAgreementKey;
 use svc_trust::{did_document::ProofPurpose, proof::ProofKey};
 use x25519_dalek::{PublicKey as AgreementKey, StaticSecret};
@@ -16,7 +17,6 @@ use super::update_keys::{UpdateKeyError, new_secret};
 use crate::{
     document::DocumentKeys,
     log::{encode_multikey, encode_public},
-    store::PrivateKey,
 };
 
 /// Names of the keys in the store.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+use svc_agent_store::{AgentStore, AgentStoreError, DocumentVersion, PrivateKey, StoredIdentity};
 use svc_kit::wall_clock;
 use svc_net::did::verify_own_log;
 use svc_wire::timestamp;
@@ -17,7 +18,6 @@ use crate::{
     document::{DidDocument, ManagedEntries},
     identity::{DidMethod, PublicLocation},
     log::{EntryKeys, LogEntry, SCID_PLACEHOLDER, first_entry},
-    store::{AgentStore, AgentStoreError, DocumentVersion, PrivateKey, StoredIdentity},
 };
 
 /// The time of an entry as the log has it.

@@ -21,6 +21,7 @@ mod update_keys;
 use std::{sync::Arc, time::Duration};
 
 use svc_agent_core::error::{AgentPart, Refusal};
+use svc_agent_store::{AgentStore, AgentStoreError, HeadFile, guard::StoreGuardHandle};
 use svc_didcomm::envelope::KeyAgreementKey;
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, actor::ActorStatus, supervision::ChildSpec};
 use svc_net::host_policy::HostPolicy;
@@ -30,8 +31,6 @@ use crate::{
     document::{DocumentKeys, KeyChange, ManagedEntries, ServiceChange, ServiceEntry},
     identity::{DidMethod, PublicLocation},
     resolution::ResolutionHandle,
-    store::{AgentStore, AgentStoreError, HeadFile},
-    store_guard::StoreGuardHandle,
 };
 
 pub(crate) use self::access_keys::AccessKeyring;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use svc_agent_store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential};
 use svc_trust::{
     issuance::sign_presentation,
     proof::{ProofKey, ProofSuite},
@@ -14,7 +15,6 @@ use crate::{
     credentials::plain_name,
     document::{LINKED_PRESENTATION_TYPE, ServiceEntry, proof_suite, prover_for},
     identity::PublicLocation,
-    store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential},
 };
 
 /// Presentations of trust credentials in one document: an indexer looks at no more.

@@ -5,6 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde_json::Value;
+use svc_agent_store::{
+    AgentStore, AgentStoreError, DocumentVersion, HeadFile, PrivateKey, PublishedHead, StoredCredential,
+};
 use svc_kit::wall_clock;
 use svc_trust::{did_document::ProofPurpose, digest::matches_jcs, proof::ProofKey};
 
@@ -21,7 +24,6 @@ use crate::{
     document::{DocumentKeys, shows_older_form},
     identity::PublicLocation,
     log::{LogEntry, next_entry},
-    store::{AgentStore, AgentStoreError, DocumentVersion, HeadFile, PrivateKey, PublishedHead, StoredCredential},
 };
 
 /// The keys of a version.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use svc_agent_store::{AgentStoreError, DocumentVersion};
 use svc_net::did::DidError;
 
 use super::{presentations::PresentationSet, update_keys::UpdateKeyError};
@@ -12,7 +13,6 @@ use crate::{
     document::{DidDocument, ServiceChange},
     identity::PublicLocation,
     log::LogEntryError,
-    store::{AgentStoreError, DocumentVersion},
 };
 
 /// Entries and bytes of a log, and those that are kept for deletions and changes of keys.

@@ -4,6 +4,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use serde_json::Value;
+use svc_agent_store::{
+    AgentStore, AgentStoreError, DocumentVersion, HeadFile, PrivateKey, PublishedHead, StoreSettings,
+};
 use svc_net::did::verify_own_log;
 use svc_wire::timestamp;
 
@@ -11,7 +14,6 @@ use super::{
     document_keys::AGREEMENT_KEY,
     update_keys::{KeyParameters, UpdateKeyError, UpdateKeys, new_secret},
 };
-use crate::store::{AgentStore, AgentStoreError, DocumentVersion, HeadFile, PrivateKey, PublishedHead, StoreSettings};
 
 /// A log that a store has taken.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

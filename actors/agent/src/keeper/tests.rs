@@ -4,6 +4,10 @@ use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 use svc_agent_core::error::RefusalCode;
+use svc_agent_store::{
+    AgentStore, HeadFile, StoreKey, StoreKeys, StoreSettings,
+    guard::{StoreGuardHandle, StoreState},
+};
 use svc_kit::supervision::{Supervisor, SupervisorSpec};
 use svc_net::{did::verify_own_log, host_policy::HostPolicy};
 use svc_test_support::small_disk;
@@ -17,8 +21,6 @@ use crate::{
     document::{DidDocument, DocumentKeys, KeyChange, ManagedEntries, ServiceChange, ServiceIdPath},
     identity::{DidMethod, PublicLocation},
     resolution::ResolutionHandle,
-    store::{AgentStore, HeadFile, StoreKey, StoreKeys, StoreSettings},
-    store_guard::{StoreGuardHandle, StoreState},
 };
 
 const LAST: i64 = 1_800_000_000;

@@ -8,12 +8,10 @@
 
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
+use svc_agent_store::PrivateKey;
 use zeroize::Zeroizing;
 
-use crate::{
-    log::{EntryKeys, encode_multikey, key_hash},
-    store::PrivateKey,
-};
+use crate::log::{EntryKeys, encode_multikey, key_hash};
 
 /// Name of these keys in the store.
 const UPDATE_KEY: &str = "update";

@@ -12,12 +12,13 @@ use std::{
 
 use futures::future::BoxFuture;
 use svc_agent_core::peer_tag::peer_tag;
+use svc_agent_store::AgentStoreError;
 use svc_kit::{
     ActorMessage, Handle,
     supervision::{ChildSpec, Supervisor, SupervisorError},
 };
 
-use crate::{peer_session::PeerSessionHandle, store::AgentStoreError};
+use crate::peer_session::PeerSessionHandle;
 
 /// Sessions at the same time.
 const MAX_SESSIONS: usize = 10_000;

@@ -3,6 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use svc_agent_store::SentMessage;
 use svc_didcomm::from_prior::FromPrior;
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
 use svc_net::didcomm::{PeerSocket, Receipt};
@@ -13,7 +14,7 @@ use super::{
     core::{SessionCore, SessionEffect},
     outbox_run::{OutboxRun, RunEnd},
 };
-use crate::{peer_session::ProvenMessage, store::SentMessage};
+use crate::peer_session::ProvenMessage;
 
 /// Pause after a failure of the store.
 const STORE_PAUSE: Duration = Duration::from_secs(1);

@@ -17,6 +17,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use svc_agent_store::{AgentStoreError, QueuedMessage, SentMessage};
 use svc_didcomm::{Message, delivery::Attempt, from_prior::FromPrior};
 use svc_kit::{
     ActorMessage, AskError, Handle, ReplyPort,
@@ -30,7 +31,6 @@ pub(crate) use self::{
     prepared_message::{PreparedMessage, Sealed},
     proven_message::ProvenMessage,
 };
-use crate::store::{AgentStoreError, QueuedMessage, SentMessage};
 
 /// The work of a session: its effects on the store, the registry and the network.
 pub(crate) trait PeerWork: Send + Sync + 'static {

@@ -1,15 +1,13 @@
 //! A run through the outbox of one connection: each message is settled in the same write that takes the next one.
 
 use bytes::Bytes;
+use svc_agent_store::{AgentStoreError, QueuedMessage, SentMessage};
 use svc_didcomm::delivery::{Attempt, Next, after_attempt};
 use svc_kit::wall_clock;
 use svc_net::didcomm::PeerSocket;
 
 use super::{PeerWork, SendEnd};
-use crate::{
-    peer_session::PreparedMessage,
-    store::{AgentStoreError, QueuedMessage, SentMessage},
-};
+use crate::peer_session::PreparedMessage;
 
 /// The state of a run.
 pub(crate) struct OutboxRun {

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
+use svc_agent_store::MessageRoute;
 use svc_didcomm::endpoint::Endpoint;
-
-use crate::store::MessageRoute;
 
 /// A message that can be sent.
 pub(crate) struct Sealed {

@@ -3,17 +3,21 @@
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
-use svc_agent_core::peers::{BasicMessageFilter, ConnectionFilter, MessageRole, PeerLimits, StoredBasicMessage};
+use svc_agent_core::{
+    flows::HeardFacts,
+    peers::{BasicMessageFilter, ConnectionFilter, MessageRole, PeerLimits, StoredBasicMessage},
+};
+use svc_agent_store::{
+    AgentStore, ArrivedMessage, ContentKey, FlowPart, PrivateKey, QueuedMessage, SentMessage, StoreKey, StoreKeys,
+    StoreSettings, TakenMessage,
+};
 use svc_didcomm::{
     Message,
     delivery::{Attempt, DeliveryState, after_attempt},
     protocol::Content,
 };
 use uuid::Uuid;
-
-use crate::store::{
-    AgentStore, ArrivedMessage, QueuedMessage, SentMessage, StoreKey, StoreKeys, StoreSettings, TakenMessage, no_flows,
-};
+use zeroize::Zeroizing;
 
 const MAX_AGE: i64 = 24 * 3600;
 const LIMITS: PeerLimits = PeerLimits {
@@ -74,6 +78,8 @@ impl Model {
 
     async fn take(&self, to: usize, message: &Message) -> TakenMessage {
         let content = Content::read(message);
+        let key = PrivateKey { name: "flow-content".to_owned(), version: 1, secret: Zeroizing::new([3; 32]) };
+        let key = ContentKey::from(key);
         let arrived = ArrivedMessage {
             message,
             content: &content,
@@ -82,7 +88,7 @@ impl Model {
             invitation: None,
             prior: None,
             verdict: None,
-            flows: no_flows(),
+            flows: FlowPart { key: &key, heard: HeardFacts::default(), max_per_peer: 100, answers_unknown: false },
             access: None,
             now: self.now * 1000,
         };
@@ -178,7 +184,10 @@ impl Model {
 
     async fn check(&self, seed: u64) {
         for from in [0, 1] {
-            assert!(self.sides[from].store.has_true_numbers().await, "seed {seed}: a number is not that of its rows");
+            assert!(
+                self.sides[from].store.has_true_numbers().await.expect("counted"),
+                "seed {seed}: a number is not that of its rows"
+            );
             let received = self.records(1 - from, MessageRole::Receiver).await;
             let texts: BTreeSet<&str> = received.iter().map(|one| one.content.as_str()).collect();
             assert_eq!(texts.len(), received.len(), "seed {seed}: a message was handled twice");

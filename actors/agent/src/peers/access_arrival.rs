@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use svc_agent_core::peer_tag::peer_tag;
+use svc_agent_store::AccessPart;
 use svc_didcomm::{
     Message,
     access::Denied,
@@ -17,7 +18,7 @@ use svc_otel::metrics;
 use uuid::Uuid;
 
 use super::service::{PeerService, RETRY_SECONDS};
-use crate::{peer_session::ProvenMessage, store::AccessPart};
+use crate::peer_session::ProvenMessage;
 
 /// Seconds for which a denial is worth sending.
 const DENIAL_SECONDS: i64 = 60;

@@ -1,6 +1,7 @@
 //! Presentations of own credentials to endpoints of peers that ask for one.
 
 use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
+use svc_agent_store::{CredentialKind, CredentialState, StoredCredential, store_failed};
 use svc_didcomm::protocol::endpoint_access::{AccessGrant, GrantedMaterial, MaterialSecret};
 use svc_kit::wall_clock;
 use svc_trust::{access::sign_access_presentation, did_document::ProofPurpose};
@@ -8,7 +9,6 @@ use svc_wire::{endpoint_access::MAX_TOKEN_BYTES, verification_method::did_of_url
 use uuid::Uuid;
 
 use super::{access_requests::asker_down, service::PeerService};
-use crate::store::{CredentialKind, CredentialState, StoredCredential, store_failed};
 
 /// A presentation for one endpoint. An endpoint takes it once.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,6 +6,7 @@ use svc_agent_core::{
     error::{AgentPart, DenialDetails, Refusal, RefusalCode},
     peer_tag::peer_tag,
 };
+use svc_agent_store::{queue_refused, store_failed};
 use svc_didcomm::{
     access::{HeardAnswer, OpenRequest},
     endpoint::endpoints,
@@ -27,10 +28,7 @@ use super::{
     service::PeerService,
     settings::allows_clear_text,
 };
-use crate::{
-    access_asker::AccessQuestion,
-    store::{queue_refused, store_failed},
-};
+use crate::access_asker::AccessQuestion;
 
 /// Seconds after which a request is void for its receiver.
 const REQUEST_SECONDS: i64 = 60;

@@ -4,6 +4,7 @@ use svc_agent_core::{
     error::{Refusal, RefusalCode},
     peers::{ExchangeFilter, ExchangeState, PeerEvent, StoredExchange},
 };
+use svc_agent_store::{queue_refused, store_failed};
 use svc_didcomm::{
     Message,
     protocol::{
@@ -15,10 +16,7 @@ use svc_kit::wall_clock::now_millis;
 use uuid::Uuid;
 
 use super::service::PeerService;
-use crate::{
-    credentials::CredentialHandle,
-    store::{queue_refused, store_failed},
-};
+use crate::credentials::CredentialHandle;
 
 /// Characters of a reason that a caller gives.
 const MAX_REASON: usize = 1_024;

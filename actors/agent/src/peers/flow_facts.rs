@@ -2,10 +2,9 @@
 
 use futures::future::BoxFuture;
 use svc_agent_core::flows::{HeardFacts, PeerStanding};
+use svc_agent_store::{AgentStoreError, ContentKey, WrittenFlow};
 use svc_didcomm::{Message, protocol::Content};
 use svc_net::upstream::NodeClientError;
-
-use crate::store::{AgentStoreError, ContentKey, WrittenFlow};
 
 /// The node does not answer the questions of a message.
 #[derive(Debug, thiserror::Error)]

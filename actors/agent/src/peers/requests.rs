@@ -10,6 +10,7 @@ use svc_agent_core::{
         StoredConnection, Verdict,
     },
 };
+use svc_agent_store::{PrivateKey, QueueRefusal, queue_refused, store_failed};
 use svc_didcomm::{
     connection::Connection,
     delivery::DeliveryState,
@@ -31,7 +32,6 @@ use super::{
     service::PeerService,
     settings::PeerAdmission,
 };
-use crate::store::{PrivateKey, QueueRefusal, queue_refused, store_failed};
 
 /// An invitation that a caller sends over a connection.
 #[derive(Debug, Clone, Default)]

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures::future::{Either, select};
 use serde_json::Value;
 use svc_agent_core::peer_tag::peer_tag;
+use svc_agent_store::{QueuedMessage, grant_of_message};
 use svc_didcomm::{
     Message,
     delivery::{Attempt, attempt_of_status},
@@ -31,7 +32,6 @@ use super::{
 use crate::{
     access::FrameProblem,
     peer_session::{PreparedMessage, Sealed, SendEnd},
-    store::{QueuedMessage, grant_of_message},
 };
 
 /// Time for which a message that was encrypted ahead may be sent: documents are kept for as long.

@@ -8,6 +8,7 @@ use std::{
 use futures::future::BoxFuture;
 use serde_json::Value;
 use svc_agent_core::{peer_tag::peer_tag, peers::PeerLimits};
+use svc_agent_store::{AgentStore, AgentStoreError, guard::StoreGuardHandle};
 use svc_didcomm::Refusal as MessageRefusal;
 use svc_kit::wall_clock;
 use svc_net::{didcomm::OutboundClient, fetch::BoundedFetcher};
@@ -30,8 +31,6 @@ use crate::{
     keeper::KeeperHandle,
     peer_directory::{DirectoryWork, PeerDirectory, SessionError, SessionLease},
     peer_session,
-    store::{AgentStore, AgentStoreError},
-    store_guard::StoreGuardHandle,
 };
 
 /// Bytes of a message for which a way to another thread costs as much as its encryption.

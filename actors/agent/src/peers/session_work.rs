@@ -8,6 +8,7 @@ use svc_agent_core::{
     flows::{HeardFacts, PeerStanding},
     peer_tag::peer_tag,
 };
+use svc_agent_store::{AgentStoreError, ArrivedMessage, FlowPart, QueuedMessage, SentMessage, TakenMessage};
 use svc_didcomm::{
     Message,
     delivery::Repetition,
@@ -25,10 +26,7 @@ use super::{
     service::{PeerService, RETRY_SECONDS, known_protocol},
     settings::PeerAdmission,
 };
-use crate::{
-    peer_session::{PeerWork, PreparedMessage, ProvenMessage, SendEnd, TakenReceipt},
-    store::{AgentStoreError, ArrivedMessage, FlowPart, QueuedMessage, SentMessage, TakenMessage},
-};
+use crate::peer_session::{PeerWork, PreparedMessage, ProvenMessage, SendEnd, TakenReceipt};
 
 impl PeerWork for PeerService {
     fn take(&self, proven: ProvenMessage) -> BoxFuture<'_, TakenReceipt> {

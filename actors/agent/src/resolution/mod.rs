@@ -10,10 +10,11 @@ mod core;
 #[cfg(test)]
 mod tests;
 
+use svc_agent_store::AgentStore;
 use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 
 use self::core::AttemptEnd;
-use crate::{chain_link::ChainAccess, store::AgentStore};
+use crate::chain_link::ChainAccess;
 
 pub use self::core::ResolutionPhase;
 

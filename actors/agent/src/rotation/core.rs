@@ -7,9 +7,8 @@
 use std::time::Duration;
 
 use svc_agent_core::error::{Refusal, RefusalCode};
+use svc_agent_store::{KeyUse, RotationPhase, StoredRotation};
 use svc_kit::backoff::Backoff;
-
-use crate::store::{KeyUse, RotationPhase, StoredRotation};
 
 /// Pauses between attempts of a step that fails.
 const FAILURE_BACKOFF: Backoff =

@@ -14,6 +14,7 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
+use svc_agent_store::{AgentStore, RotationPhase};
 use svc_kit::{ActorMessage, Handle, ReplyPort, RetainedState, supervision::ChildSpec};
 
 use self::{
@@ -21,11 +22,7 @@ use self::{
     core::{RotationOptions, RotationStep},
     steps::{StepReport, StepRunner},
 };
-use crate::{
-    credentials::CredentialHandle,
-    keeper::KeeperHandle,
-    store::{AgentStore, RotationPhase},
-};
+use crate::{credentials::CredentialHandle, keeper::KeeperHandle};
 
 pub use self::core::RotationPauses;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
+use svc_agent_store::{AgentStore, AgentStoreError, CredentialKind, CredentialState, StoredCredential, StoredRotation};
 use svc_trust::did_document::ProofPurpose;
 
 use super::{
@@ -13,7 +14,6 @@ use crate::{
     credentials::CredentialHandle,
     document::{DocumentKeys, KeyChange},
     keeper::{KeeperHandle, PublishedDocument},
-    store::{AgentStore, AgentStoreError, CredentialKind, CredentialState, StoredCredential, StoredRotation},
 };
 
 /// Reason of a credential in the store whose key has left the document.

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use svc_agent_core::error::RefusalCode;
+use svc_agent_store::{
+    KeyUse,
+    RotationPhase::{self, Added, Reissued, Replaced, Requested, Resigned, Retired},
+    StoredRotation,
+};
 
 use self::Input::{Counted, Done, DoneWithRetired, Failed, Refused, Request, Woken};
 use super::core::{
     Clocks, DocumentFacts, RotationCore, RotationEffect, RotationOptions, RotationPauses,
     RotationStep::{self, AddKeys, CountUses, ReissueOwn, ReplaceAll, ResignPresentations, RetireOld},
     StepEnd,
-};
-use crate::store::{
-    KeyUse,
-    RotationPhase::{self, Added, Reissued, Replaced, Requested, Resigned, Retired},
-    StoredRotation,
 };
 
 const BEGIN: i64 = 1_800_000_000;

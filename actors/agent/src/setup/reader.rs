@@ -2,6 +2,7 @@
 
 use prost_types::Timestamp;
 use svc_agent_core::grant::AgentAccount;
+use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
 use svc_pipeline::{FeeBudget, query_account, query_balance, query_fee_allowance};
 use svc_trust::EssentialCredential;
 use svc_wire::proto::svc::{
@@ -23,7 +24,6 @@ use crate::{
     credentials::{CredentialForm, CredentialMode, MAX_SCHEMAS},
     grant::{LIST_LIMIT, read_authorizations, read_corporation_account},
     registry::name_of,
-    store::{CredentialKind, CredentialState, StoredCredential},
 };
 
 /// Compares the needs of the DID with the node.

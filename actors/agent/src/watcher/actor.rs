@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use svc_agent_store::{AgentStore, AgentStoreError, BlockEvents};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
     upstream::{UpstreamEndpoints, read_event_page, select_indexer},
@@ -20,11 +21,7 @@ use super::{
     core::{CompleteBlock, EventCollector},
     proof::{StatedBlock, StoreFailure, prove_chain, prove_own_writes},
 };
-use crate::{
-    chain_link::ChainError,
-    flow_directory::NamedParticipant,
-    store::{AgentStore, AgentStoreError, BlockEvents},
-};
+use crate::{chain_link::ChainError, flow_directory::NamedParticipant};
 
 /// Shortest silence that ends a connection.
 const MIN_SILENCE: Duration = Duration::from_secs(1);

@@ -13,6 +13,7 @@ mod tests;
 use std::{collections::BTreeSet, time::Duration};
 
 use svc_agent_core::notification::NotificationMaker;
+use svc_agent_store::{AgentStore, guard::StoreGuardHandle};
 use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 use svc_net::{
     upstream::UpstreamEndpoints,
@@ -28,8 +29,6 @@ use crate::{
     credentials::CredentialHandle,
     flow_directory::FlowDirectory,
     resolution::ResolutionHandle,
-    store::AgentStore,
-    store_guard::StoreGuardHandle,
 };
 
 /// The state of a watcher, for readers.

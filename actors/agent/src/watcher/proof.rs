@@ -2,6 +2,7 @@
 //! every transaction of the agent's account.
 
 use prost_types::Timestamp;
+use svc_agent_store::AgentStoreError;
 use svc_net::upstream::NodeClient;
 use svc_wire::{
     event_stream::{IndexerEvent, StreamMessage},
@@ -9,7 +10,7 @@ use svc_wire::{
 };
 
 use super::WatcherArgs;
-use crate::{chain_link::ChainError, store::AgentStoreError};
+use crate::chain_link::ChainError;
 
 /// A block that the indexer has stated, for the comparison with the node's.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use svc_agent_core::{
     flows::{ShownParticipant, messages_of},
     participant::state_of,
 };
+use svc_agent_store::{ContentKind, CredentialKind, FlowContent, StoredCredential};
 use svc_didcomm::{
     flow::{
         Cause, FlowRecord, Guard, HeldOffer, MessageParts, Outgoing, Progress, Side, Trigger, Variant, declined_offer,
@@ -30,7 +31,6 @@ use crate::{
     document::proof_suite,
     flows::service::{FlowChange, FlowService},
     registry::NodeRegistry,
-    store::{ContentKind, CredentialKind, FlowContent, StoredCredential},
 };
 
 /// Pause between two looks at the node.

@@ -6,6 +6,7 @@ use prost::Message as _;
 use prost_types::Any;
 use serde_json::Value;
 use svc_agent_core::{flows::PaymentStep, grant::WantedGrant, journal_key::flow_session_key};
+use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
 use svc_didcomm::flow::{
     ALREADY_ISSUED, ConnectionState, CredentialStage, FlowCredential, FlowRecord, FlowTx, Progress, TxStatus,
     credential_message,
@@ -23,7 +24,6 @@ use crate::{
     credentials::proof_method,
     flows::service::{FlowChange, FlowService},
     registry::NodeRegistry,
-    store::{CredentialKind, CredentialState, StoredCredential},
 };
 
 /// Pause between two looks at the node for a digest.

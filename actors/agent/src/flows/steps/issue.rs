@@ -5,6 +5,7 @@ use svc_agent_core::{
     error::{Refusal, RefusalCode},
     flows::{PaymentStep, SessionPayment, ShownParticipant, messages_of, session_payment},
 };
+use svc_agent_store::{ContentKind, FlowContent};
 use svc_didcomm::{
     flow::{
         ALREADY_ISSUED, Cause, ConnectionState, FlowRecord, Guard, MessageParts, Outgoing, Progress, Side, Trigger,
@@ -22,7 +23,6 @@ use crate::{
     credentials::{Authority, CredentialIssuer, IssueRequest, IssueStop},
     flows::service::{FlowChange, FlowService},
     registry::{NodeRegistry, SchemaCredentials, SchemaOnChain},
-    store::{ContentKind, FlowContent},
 };
 
 /// Parts of a discount that are one.

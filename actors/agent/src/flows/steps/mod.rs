@@ -11,6 +11,7 @@ mod validate;
 use std::time::{Duration, Instant};
 
 use svc_agent_core::flows::{BLOCKED_PAUSE, pause_of};
+use svc_agent_store::{ContentKind, FlowAtTime};
 use svc_didcomm::{
     flow::{AwaitedAnswer, FlowRecord, FlowState, FlowWork, PATIENCE_MILLIS, PEER_SILENT, Progress, next_work},
     protocol::credential_format::CredentialFormat,
@@ -25,10 +26,7 @@ pub(super) use self::{
 use svc_kit::wall_clock::now_millis;
 
 use super::service::{FlowChange, FlowService, time_behind};
-use crate::{
-    flow_session::StepEnd,
-    store::{ContentKind, FlowAtTime},
-};
+use crate::flow_session::StepEnd;
 
 /// The pause, and the wait in shorter ones, from which on a flow that waits is not due.
 const HELD_PAUSE: Duration = Duration::from_secs(1);

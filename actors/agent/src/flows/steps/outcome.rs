@@ -3,14 +3,10 @@
 use std::time::Duration;
 
 use svc_agent_core::{error::Refusal, grant::BlockedReason};
+use svc_agent_store::{AgentStoreError, FlowRefusal, QueueRefusal};
 use svc_net::upstream::NodeClientError;
 
-use crate::{
-    account_write::WriteStop,
-    credentials::IssueStop,
-    flows::service::ChangeError,
-    store::{AgentStoreError, FlowRefusal, QueueRefusal},
-};
+use crate::{account_write::WriteStop, credentials::IssueStop, flows::service::ChangeError};
 
 /// Pause behind a step that a node or a server has not answered.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(5);

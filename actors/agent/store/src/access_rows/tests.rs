@@ -1,0 +1,202 @@
+//! Grants as rows, on both databases: one for one request, bounded, taken back with their notice, and none behind a void.
+
+use svc_agent_core::{
+    access::{GrantDetails, GrantState, StoredGrant},
+    peers::PeerLimits,
+};
+use svc_didcomm::{
+    Message,
+    access::{Denied, GrantLimits, GrantTerms},
+    protocol::{
+        Content,
+        endpoint_access::{AccessFrame, AccessRequest, DenyCode},
+    },
+};
+use svc_wire::endpoint_access::Material;
+
+use super::{AccessGrantFilter, AccessPart, OfferedGrant, grant_of_message};
+use crate::{
+    AgentStore, ArrivedMessage, TakenMessage,
+    peer_rows::testing::{LIMITS, NOW, OURS, SECONDS, THEIRS, no_flows, on_both, text},
+};
+
+const WIDE: PeerLimits = PeerLimits { outbox_per_peer: 100, outbox_max: 100, ..LIMITS };
+
+fn request(number: u32, endpoint: &str) -> AccessRequest {
+    let id = format!("018f4c5e-7a2b-4c3d-8e9f-{number:012x}");
+    AccessRequest { id, endpoint: format!("{OURS}#{endpoint}"), scopes: None, accept: None }
+}
+
+fn offered(per_peer: u64, all: u64) -> Result<OfferedGrant, Denied> {
+    Ok(OfferedGrant {
+        terms: GrantTerms {
+            url: "https://ours/mcp".into(),
+            scopes: vec!["mcp:read".into()],
+            material: Material::Bearer,
+            seconds: 600,
+        },
+        details: GrantDetails { key_id: Some("did:web:ours#k".into()), ..GrantDetails::default() },
+        limits: GrantLimits { per_peer, all },
+    })
+}
+
+/// Takes the message of a request; returns the outcome of access.
+async fn ask(
+    store: &AgentStore,
+    message_id: &str,
+    request: AccessRequest,
+    decision: Result<OfferedGrant, Denied>,
+    at: i64,
+) -> Option<&'static str> {
+    let message = text(message_id, THEIRS);
+    let part = AccessPart { request_id: request.id.clone(), request: Some(request.clone()), decision };
+    let content = Ok(Content::EndpointAccess(AccessFrame::Request(request)));
+    let arrived = ArrivedMessage {
+        message: &message,
+        content: &content,
+        sender: THEIRS,
+        recipient: OURS,
+        invitation: None,
+        prior: None,
+        verdict: None,
+        flows: no_flows(),
+        access: Some(&part),
+        now: NOW + at * 1000,
+    };
+    match store.take_message(&arrived, &WIDE).await.expect("stored").expect("taken") {
+        TakenMessage::New { access, has_record: false, .. } => access,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn outbox(store: &AgentStore, at: i64) -> Vec<Message> {
+    let mut messages = Vec::new();
+    let connection = store.connection_with_peer(THEIRS).await.expect("read").expect("a connection").connection.id;
+    while let Some(queued) = store.take_next_message(&connection, None, SECONDS + at).await.expect("read") {
+        messages.push(queued.message);
+    }
+    messages
+}
+
+async fn grants(store: &AgentStore, state: Option<GrantState>, at: i64) -> Vec<StoredGrant> {
+    let filter = AccessGrantFilter { state, ..AccessGrantFilter::default() };
+    store.access_grants(&filter, None, 100, SECONDS + at).await.expect("read")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_is_one_grant_and_the_outbox_has_no_token() {
+    on_both(|store| async move {
+        assert_eq!(ask(&store, "m1", request(1, "mcp"), offered(2, 10), 0).await, Some("granted"));
+        assert_eq!(ask(&store, "m2", request(1, "mcp"), offered(2, 10), 1).await, Some("granted"), "once more");
+        let stored = grants(&store, Some(GrantState::Active), 1).await;
+        let [grant] = stored.as_slice() else { panic!("{stored:?}") };
+        assert_eq!((grant.peer.as_str(), grant.issued_at, grant.expires_at), (THEIRS, SECONDS, SECONDS + 600));
+        let messages = outbox(&store, 1).await;
+        let named: Vec<_> = messages.iter().map(|message| (grant_of_message(message), message.expires_time)).collect();
+        assert_eq!(named, [(Some(grant.id.as_str()), Some(SECONDS + 600)); 2], "both stand for the same frame");
+        assert_eq!(messages[1].thread(), "m2", "in the thread of the request");
+        // The same id for another endpoint, and after the end.
+        assert_eq!(ask(&store, "m3", request(1, "other"), offered(2, 10), 2).await, Some("invalid_request"));
+        assert_eq!(ask(&store, "m4", request(1, "mcp"), offered(2, 10), 600).await, Some("invalid_request"));
+        assert_eq!(grants(&store, None, 600).await.len(), 1);
+        assert_eq!(grants(&store, Some(GrantState::Expired), 600).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn valid_grants_are_bounded_for_a_peer_and_for_all() {
+    on_both(|store| async move {
+        for (number, endpoint, expected) in [
+            (1, "mcp", "granted"),
+            (2, "mcp", "granted"),
+            (3, "mcp", "rate_limited"),
+            (4, "site", "granted"),
+            (5, "api", "unavailable"),
+        ] {
+            let outcome = ask(&store, &number.to_string(), request(number, endpoint), offered(2, 3), 0).await;
+            assert_eq!(outcome, Some(expected), "request {number}");
+        }
+        let denied: Vec<_> = outbox(&store, 0)
+            .await
+            .iter()
+            .filter_map(|message| AccessFrame::read(message.body_text("content")?))
+            .collect();
+        let [AccessFrame::Denial(first), AccessFrame::Denial(second)] = denied.as_slice() else { panic!("{denied:?}") };
+        assert_eq!((first.code, first.retry_after), (DenyCode::RateLimited, Some(600)), "when the first one ends");
+        assert_eq!((second.code, second.retry_after), (DenyCode::Unavailable, Some(60)));
+        assert_eq!(ask(&store, "6", request(6, "mcp"), offered(2, 3), 600).await, Some("granted"), "they have ended");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revocation_is_in_the_list_with_its_notice_and_happens_once() {
+    on_both(|store| async move {
+        for number in [1, 2] {
+            ask(&store, &number.to_string(), request(number, "mcp"), offered(5, 10), 0).await;
+        }
+        outbox(&store, 0).await;
+        let ids: Vec<String> = grants(&store, None, 0).await.into_iter().map(|grant| grant.id).collect();
+        let revoke = async |ids: &[String], at: i64| {
+            store.revoke_grants(ids, "a reason", SECONDS + at, &WIDE).await.expect("stored").grants
+        };
+        let revoked = revoke(&ids[..1], 5).await;
+        assert_eq!(revoked.iter().map(|grant| grant.state(SECONDS + 5)).collect::<Vec<_>>(), [GrantState::Revoked]);
+        assert!(revoke(&ids[..1], 6).await.is_empty(), "once");
+        let list = store.revocation_list(OURS, SECONDS + 6).await.expect("read");
+        assert!(list.has(&ids[0]) && !list.has(&ids[1]) && list.valid_from == 0);
+        let notices = outbox(&store, 6).await;
+        let [notice] = notices.as_slice() else { panic!("{notices:?}") };
+        let frame = notice.body_text("content").and_then(AccessFrame::read);
+        assert!(matches!(frame, Some(AccessFrame::Revocation(notice)) if notice.id == request(1, "mcp").id));
+        assert!(revoke(&ids[1..], 600).await.is_empty(), "one that has ended is not revoked");
+        let late = store.revocation_list(OURS, SECONDS + 660).await.expect("read");
+        assert!(!late.has(&ids[0]), "a minute after its end it leaves the list");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_void_ends_every_token_of_before_and_none_behind_it() {
+    on_both(|store| async move {
+        ask(&store, "1", request(1, "mcp"), offered(5, 10), 0).await;
+        let valid_from = store.void_access_tokens(SECONDS).await.expect("stored");
+        assert_eq!(ask(&store, "1 again", request(1, "mcp"), offered(5, 10), 0).await, Some("invalid_request"));
+        ask(&store, "2", request(2, "mcp"), offered(5, 10), 0).await;
+        let list = store.revocation_list(OURS, SECONDS).await.expect("read");
+        let stored = grants(&store, None, 0).await;
+        let [before, behind] = stored.as_slice() else { panic!("{stored:?}") };
+        assert!(before.issued_at < list.valid_from && list.valid_from == valid_from);
+        assert!(behind.issued_at >= list.valid_from && behind.state(SECONDS) == GrantState::Active);
+        assert_eq!(ask(&store, "3", request(1, "mcp"), offered(5, 10), 1).await, Some("invalid_request"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_without_room_for_its_message_is_none() {
+    on_both(|store| async move {
+        ask(&store, "1", request(1, "mcp"), offered(500, 500), 0).await;
+        let connection = store.connection_with_peer(THEIRS).await.expect("read").expect("a connection").connection.id;
+        let filler = |number: i64| Message { expires_time: None, ..text(&format!("f{number}"), OURS) };
+        for number in 0..99 {
+            store.queue_message(&connection, &filler(number), SECONDS, &WIDE).await.expect("stored").expect("room");
+        }
+        ask(&store, "2", request(2, "mcp"), offered(500, 500), 0).await;
+        assert_eq!(grants(&store, None, 0).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recovered_store_has_no_valid_token() {
+    on_both(|store| async move {
+        let long_ago = -40_000_000;
+        ask(&store, "1", request(1, "mcp"), offered(5, 10), long_ago).await;
+        store.replace_versions(&[]).await.expect("recovered");
+        let list = store.revocation_list(OURS, SECONDS).await.expect("read");
+        assert!(list.valid_from > SECONDS + long_ago);
+    })
+    .await;
+}

@@ -1,0 +1,88 @@
+//! The store guard: shows every few seconds that the store can be written and still belongs to this process, which renews its lease.
+//!
+//! It owns the state of the store, which the tree retains. Its own timer sends to it, and writers whose write has failed do. When another process has taken the store
+//! over, it asks the agent to end: nothing of this process may be served as the newest state any more.
+
+mod actor;
+
+use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
+use tokio_util::sync::CancellationToken;
+
+use crate::{AgentStore, AgentStoreError};
+
+/// The state of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreState {
+    /// The last write succeeded.
+    Writable,
+    /// The last write failed.
+    Failed(String),
+    /// Another process has taken the store over.
+    Lost,
+}
+
+/// Messages of the store guard.
+pub enum Msg {
+    /// The time for a look has come.
+    Tick,
+    /// A write has failed, or has succeeded after one that failed.
+    Look,
+    /// The lease was renewed, or not.
+    Looked(Result<(), AgentStoreError>),
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Tick => "tick",
+            Self::Look => "look",
+            Self::Looked(_) => "looked",
+        }
+    }
+}
+
+/// Arguments of the store guard.
+pub struct Args {
+    store: AgentStore,
+    state: RetainedState<StoreState>,
+    lost: CancellationToken,
+}
+
+/// Looks that may wait.
+const MAILBOX: usize = 16;
+
+/// The address of the store guard, and the state of the store.
+#[derive(Clone)]
+pub struct StoreGuardHandle {
+    actor: Handle<Msg>,
+    state: RetainedState<StoreState>,
+    lost: CancellationToken,
+}
+
+impl StoreGuardHandle {
+    /// Returns the handle, and the child specification that starts the actor.
+    pub fn child_spec(store: AgentStore) -> (Self, ChildSpec) {
+        let actor = Handle::new("store_guard", "store_guard", MAILBOX);
+        let handle = Self { actor, state: RetainedState::new(StoreState::Writable), lost: CancellationToken::new() };
+        let args = Args { store, state: handle.state.clone(), lost: handle.lost.clone() };
+        let child = ChildSpec::worker::<actor::StoreGuard>(&handle.actor, args);
+        (handle, child)
+    }
+
+    /// Tells of a write: after a failure, and after the success that follows it, the store is looked at.
+    pub fn note_write(&self, is_written: bool) {
+        if is_written != (self.state() == StoreState::Writable) {
+            self.actor.notify(Msg::Look);
+        }
+    }
+
+    /// Returns the state of the store.
+    pub fn state(&self) -> StoreState {
+        self.state.with(|state| state.clone())
+    }
+
+    /// Waits until another process has taken the store over.
+    pub async fn wait_until_lost(&self) {
+        self.lost.cancelled().await;
+    }
+}

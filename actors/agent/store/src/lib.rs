@@ -1,0 +1,38 @@
+//! The store of an agent: its DID, its private keys, every version of its document, and the registry events that it still has to
+//! deliver. SQL for SQLite and PostgreSQL.
+//!
+//! This crate is no API: it is a part of `svc-agent`, which names all that a program may use.
+//!
+//! One process owns a store. Every write shows that the process still owns it; after an error nothing of it has happened, or all has.
+
+mod access_rows;
+mod agent_store;
+mod chain_rows;
+mod credential_rows;
+mod error;
+mod flow_rows;
+pub mod guard;
+mod head_file;
+mod key_rows;
+mod outbox;
+mod ownership;
+mod peer_rows;
+mod portable;
+mod refused;
+mod sealing;
+#[cfg(test)]
+mod tests;
+
+pub use access_rows::{AccessGrantFilter, AccessKeyTime, AccessPart, OfferedGrant, RevokedGrants, grant_of_message};
+pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
+pub use chain_rows::{KnownChain, ResolutionProgress, StoredChain};
+pub use credential_rows::{CredentialKind, CredentialState, KEY_REMOVED, NOT_SENT, StoredCredential};
+pub use error::AgentStoreError;
+pub use flow_rows::{ContentKind, FlowAtTime, FlowContent, FlowFilter, FlowRefusal, FlowWrite, WrittenFlow};
+pub use head_file::{HeadFile, PublishedHead};
+pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
+pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
+pub use peer_rows::{ArrivedMessage, FlowPart, MessageRoute, QueueRefusal, QueuedMessage, SentMessage, TakenMessage};
+pub use portable::{ExportError, ImportError, ImportReport, StoreExport, has_export_end, import_store};
+pub use refused::{queue_refused, store_failed};
+pub use sealing::{ContentKey, PrivateKey, SealingError, StoreKey, StoreKeys};
