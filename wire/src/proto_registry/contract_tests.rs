@@ -6,18 +6,18 @@ use super::{
     DescriptorComparison, DescriptorSource, MessageProblem, Namespace, NodeGeneration, ProtoRegistry, input_schema,
 };
 use prost::Message;
-use prost_reflect::{Cardinality, Kind};
+use prost_reflect::{Cardinality, Kind, MessageDescriptor};
 use prost_types::{
     DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet, SourceCodeInfo,
     field_descriptor_proto::Type, source_code_info,
 };
 use serde_json::{Value, json};
 
-fn table() -> Value {
+pub(super) fn table() -> Value {
     serde_json::from_str(include_str!("../../tests/fixtures/messages.json")).expect("fixture is JSON")
 }
 
-fn compiled() -> ProtoRegistry {
+pub(super) fn compiled() -> ProtoRegistry {
     ProtoRegistry::compiled(&Namespace::compiled()).expect("compiled descriptors load")
 }
 
@@ -29,8 +29,31 @@ fn kind_name(kind: &Kind) -> String {
     }
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
+}
+
+/// The fields of a message by their numbers: name, type, and whether it is a list.
+pub(super) type Fields = BTreeMap<u64, (String, String, bool)>;
+
+/// The fields of a row of the table.
+pub(super) fn fields_of_row(row: &Value) -> Fields {
+    let fields = row["fields"].as_array().expect("fields").iter();
+    fields
+        .map(|field| {
+            let number = field["number"].as_u64().expect("number");
+            (number, (text(field, "name").into(), text(field, "type").into(), field["repeated"] == true))
+        })
+        .collect()
+}
+
+/// The fields of a message of the descriptors.
+pub(super) fn fields_of_message(message: &MessageDescriptor) -> Fields {
+    let fields = message.fields().map(|field| {
+        let repeated = field.cardinality() == Cardinality::Repeated;
+        (u64::from(field.number()), (field.name().to_owned(), kind_name(&field.kind()), repeated))
+    });
+    fields.collect()
 }
 
 /// Compares rows of the table with the descriptors; returns the number of their fields.
@@ -39,22 +62,7 @@ fn compare_messages(rows: &Value, registry: &ProtoRegistry) -> usize {
     for row in rows.as_array().expect("messages") {
         let name = text(row, "name");
         let message = registry.message_descriptor(name).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let expected: BTreeMap<u64, (String, String, bool)> = row["fields"]
-            .as_array()
-            .expect("fields")
-            .iter()
-            .map(|field| {
-                let number = field["number"].as_u64().expect("number");
-                (number, (text(field, "name").into(), text(field, "type").into(), field["repeated"] == true))
-            })
-            .collect();
-        let found: BTreeMap<u64, (String, String, bool)> = message
-            .fields()
-            .map(|field| {
-                let repeated = field.cardinality() == Cardinality::Repeated;
-                (u64::from(field.number()), (field.name().to_owned(), kind_name(&field.kind()), repeated))
-            })
-            .collect();
+        let (found, expected) = (fields_of_message(&message), fields_of_row(row));
         assert_eq!(found, expected, "{name}");
         fields += found.len();
         if let Some(signer) = row["signer"].as_str() {

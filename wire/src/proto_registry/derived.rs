@@ -42,7 +42,7 @@ impl ProtoRegistry {
                 change_params(file, &package, &module);
             }
             if generation >= NodeGeneration::N3 && package == module("de") {
-                change_delegation(file);
+                change_delegation(file, &package);
             }
             generation < NodeGeneration::N4 || !package.starts_with("cosmos.gov.")
         })?;
@@ -136,27 +136,59 @@ fn change_params(file: &mut DynamicMessage, package: &str, module: &impl Fn(&str
     }
 }
 
-fn change_delegation(file: &mut DynamicMessage) {
+/// Appends a descriptor, which is given as JSON, to a list.
+fn append(message: &mut DynamicMessage, field: &str, shape: &str, member: serde_json::Value) {
+    let pool = message.descriptor().parent_pool().clone();
+    let shape = pool.get_message_by_name(&format!("google.protobuf.{shape}"));
+    let member = shape.and_then(|shape| DynamicMessage::deserialize(shape, member).ok());
+    if let (Some(members), Some(member)) = (list(message, field), member) {
+        members.push(Value::Message(member));
+    }
+}
+
+/// Imports a file of the well-known types, once.
+fn import(file: &mut DynamicMessage, name: &str) {
+    let name = Value::String(format!("google/protobuf/{name}.proto"));
+    if let Some(imports) = list(file, "dependency")
+        && !imports.contains(&name)
+    {
+        imports.push(name);
+    }
+}
+
+fn change_delegation(file: &mut DynamicMessage, package: &str) {
     if let Some(record) = named(file, "message_type", "ParticipantAuthorizationRecord") {
         remove(record, "field", |field| text(field, "name") == "remaining_fee_spend");
     }
-    // The type of the period is that of the record's.
-    let has_params = named(file, "message_type", "Params").is_some();
-    if !has_params {
-        return;
+    if let Some(params) = named(file, "message_type", "Params") {
+        // The type of the period is that of the record's.
+        let field = json!({
+            "name": "vs_operator_fee_period", "jsonName": "vsOperatorFeePeriod", "number": 1, "label": "LABEL_OPTIONAL",
+            "type": "TYPE_MESSAGE", "typeName": ".google.protobuf.Duration",
+        });
+        append(params, "field", "FieldDescriptorProto", field);
+        import(file, "duration");
     }
-    if let Some(imports) = list(file, "dependency") {
-        imports.push(Value::String("google/protobuf/duration.proto".to_owned()));
-    }
-    let shape = file.descriptor().parent_pool().get_message_by_name("google.protobuf.FieldDescriptorProto");
-    let field = json!({
-        "name": "vs_operator_fee_period", "jsonName": "vsOperatorFeePeriod", "number": 1, "label": "LABEL_OPTIONAL",
-        "type": "TYPE_MESSAGE", "typeName": ".google.protobuf.Duration",
-    });
-    let field = shape.and_then(|shape| DynamicMessage::deserialize(shape, field).ok());
-    let fields = named(file, "message_type", "Params").and_then(|params| list(params, "field"));
-    if let (Some(fields), Some(field)) = (fields, field) {
-        fields.push(Value::Message(field));
+    if let Some(genesis) = named(file, "message_type", "GenesisState") {
+        // The table of changes names neither the number of the field nor the types of an entry: the next free number, and an instant with the
+        // id of a participant.
+        let queue = json!({
+            "name": "window_end_queue", "jsonName": "windowEndQueue", "number": 8, "label": "LABEL_REPEATED",
+            "type": "TYPE_MESSAGE", "typeName": format!(".{package}.WindowEndQueueEntry"),
+        });
+        append(genesis, "field", "FieldDescriptorProto", queue);
+        let entry = json!({"name": "WindowEndQueueEntry", "field": [
+            {
+                "name": "window_end", "jsonName": "windowEnd", "number": 1, "label": "LABEL_OPTIONAL",
+                "type": "TYPE_MESSAGE", "typeName": ".google.protobuf.Timestamp",
+            },
+            {
+                "name": "participant_id", "jsonName": "participantId", "number": 2, "label": "LABEL_OPTIONAL",
+                "type": "TYPE_UINT64",
+            },
+        ]});
+        append(file, "message_type", "DescriptorProto", entry);
+        import(file, "timestamp");
     }
 }
 

@@ -9,6 +9,8 @@ mod comparison;
 mod contract_tests;
 mod derived;
 mod generation;
+#[cfg(test)]
+mod generation_tests;
 mod input_schema;
 mod json_mapping;
 mod namespace;
