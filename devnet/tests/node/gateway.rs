@@ -304,6 +304,32 @@ async fn grpc_has_the_same_answers_and_survives_a_restart_of_the_node() {
 }
 
 #[tokio::test]
+async fn the_registry_s_paths_are_those_of_the_generation_also_after_an_upgrade() {
+    let (old, new) = (["/svc/cs/v1/list", "/svc-labs/svc/xr/v1/params"], ["/cs/v1/list", "/xr/v1/params"]);
+    let assert_served = async |devnet: &Devnet, served: [&str; 2], gone: [&str; 2]| {
+        // Both forms of these are the same.
+        for path in served.into_iter().chain(["/co/v1/list", "/cosmos/bank/v1beta1/supply"]) {
+            let (status, answer, _) = rest(devnet, path).await;
+            assert_eq!(status, 200, "{path}: {answer}");
+        }
+        for path in gone {
+            let (status, answer, _) = rest(devnet, path).await;
+            assert_eq!((status, &answer["code"]), (501, &json!(12)), "{path}: {answer}");
+        }
+    };
+    let devnet = start("corporation").await;
+    assert_served(&devnet, old, new).await;
+    devnet.node.stop();
+    devnet.node.upgrade(NodeGeneration::N1).expect("upgrades");
+    devnet.node.start().expect("starts again");
+    assert_served(&devnet, new, old).await;
+    let newest = start_as(NodeGeneration::N4, "corporation").await;
+    assert_served(&newest, new, old).await;
+    let schema = rest(&newest, "/cs/v1/get/77").await;
+    assert_eq!((schema.0, &schema.1["code"]), (404, &json!(5)), "{}: the method has the path", schema.1);
+}
+
+#[tokio::test]
 async fn a_node_with_a_council_has_its_members_over_rest_and_an_older_one_no_such_path() {
     let devnet = start_as(NodeGeneration::N4, "corporation").await;
     let (status, council, _) = rest(&devnet, "/poa/v1/council").await;

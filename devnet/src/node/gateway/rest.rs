@@ -42,9 +42,12 @@ pub async fn serve_rest(listener: TcpListener, shared: Arc<SharedChain>) {
 }
 
 fn router(shared: &Arc<SharedChain>) -> Router {
-    let registry = shared.core().chain.registry.clone();
+    let (registry, generation) = {
+        let core = shared.core();
+        (core.chain.registry.clone(), core.chain.generation)
+    };
     let mut router = Router::new();
-    for GatewayRoute { method, path, is_post } in routes(registry.namespace().as_str()) {
+    for GatewayRoute { method, path, is_post } in routes(registry.namespace().as_str(), generation) {
         let Some(rpc) = registry.rpc_methods().find(|rpc| rpc.path == method) else {
             tracing::debug!(method, "this generation of nodes has no such method");
             continue;

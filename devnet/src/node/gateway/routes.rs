@@ -1,6 +1,8 @@
 //! The routes of REST, by the method that answers.
 
-/// Methods of the registry, without its namespace, with their paths. A first segment `svc` is the namespace.
+use svc_wire::proto_registry::NodeGeneration;
+
+/// Methods of the registry, without its namespace, with their paths at a node of the first generation. A first segment `svc` is the namespace.
 const REGISTRY: [(&str, &str); 35] = [
     ("co.v1.Query/Params", "/co/v1/params"),
     ("co.v1.Query/GetCorporation", "/co/v1/get"),
@@ -132,8 +134,8 @@ pub struct GatewayRoute {
     pub is_post: bool,
 }
 
-/// All routes under a namespace.
-pub fn routes(namespace: &str) -> Vec<GatewayRoute> {
+/// All routes of a generation under a namespace. The paths of the first generation begin in several ways, those of later ones with the module.
+pub fn routes(namespace: &str, generation: NodeGeneration) -> Vec<GatewayRoute> {
     let of_sdk = |is_post: bool| {
         move |(method, path): &(&str, &str)| GatewayRoute {
             method: format!("/{method}"),
@@ -142,12 +144,18 @@ pub fn routes(namespace: &str) -> Vec<GatewayRoute> {
         }
     };
     let of_registry = |(method, path): &(&str, &str)| {
-        let renamed =
-            path.strip_prefix("/svc").map_or_else(|| (*path).to_owned(), |rest| format!("/{namespace}{rest}"));
-        GatewayRoute { method: format!("/{namespace}.{method}"), path: renamed, is_post: false }
+        let path = match (generation, method.split_once('.'), path.split_once("/v1/")) {
+            (NodeGeneration::N0, ..) | (_, None, _) | (.., None) => in_namespace(path, namespace),
+            (_, Some((module, _)), Some((_, rest))) => format!("/{module}/v1/{rest}"),
+        };
+        GatewayRoute { method: format!("/{namespace}.{method}"), path, is_post: false }
     };
     let sdk = SDK.iter().map(of_sdk(false)).chain(POSTS.iter().map(of_sdk(true)));
     REGISTRY.iter().map(of_registry).chain(sdk).collect()
+}
+
+fn in_namespace(path: &str, namespace: &str) -> String {
+    path.strip_prefix("/svc").map_or_else(|| path.to_owned(), |rest| format!("/{namespace}{rest}"))
 }
 
 #[cfg(test)]
@@ -175,15 +183,37 @@ mod tests {
                 Some((row["grpc_path"].as_str()?.to_owned(), row["http"]["get"].as_str()?.to_owned()))
             }))
             .collect();
-        let known: BTreeSet<(String, String)> = routes("svc")
+        let known: BTreeSet<(String, String)> = routes("svc", NodeGeneration::N0)
             .into_iter()
             .filter(|route| route.method.starts_with("/svc."))
             .map(|route| (route.method, route.path))
             .collect();
         assert_eq!(known, expected);
-        let renamed = routes("other");
+        let renamed = routes("other", NodeGeneration::N0);
         assert!(renamed.iter().any(
             |route| route.path == "/other/cs/v1/list" && route.method == "/other.cs.v1.Query/ListCredentialSchemas"
         ));
+    }
+
+    #[test]
+    fn later_generations_have_one_form_of_paths_under_any_namespace() {
+        let of = |namespace: &str, generation: NodeGeneration| -> Vec<(String, String)> {
+            let registry = format!("/{namespace}.");
+            let routes = routes(namespace, generation).into_iter().filter(|route| route.method.starts_with(&registry));
+            routes.map(|route| (route.method.replacen(&registry, "/", 1), route.path)).collect()
+        };
+        let oldest = of("svc", NodeGeneration::N0);
+        for generation in NodeGeneration::ALL.into_iter().filter(|generation| *generation > NodeGeneration::N0) {
+            let found = of("svc", generation);
+            assert_eq!(found, of("other", generation), "{generation}: no path has the namespace");
+            for ((method, path), (known, old)) in found.iter().zip(&oldest) {
+                let (module, _) = method.trim_start_matches('/').split_once('.').expect("a module");
+                let rest =
+                    path.strip_prefix(&format!("/{module}/v1/")).unwrap_or_else(|| panic!("{generation}: {path}"));
+                assert!(method == known && old.ends_with(&format!("/v1/{rest}")), "{generation}: {path} was {old}");
+            }
+            let paths: BTreeSet<&String> = found.iter().map(|(_, path)| path).collect();
+            assert_eq!((paths.len(), found.len()), (oldest.len(), oldest.len()), "{generation}");
+        }
     }
 }
