@@ -102,7 +102,7 @@ pub struct EventPayload {
     pub message_type: String,
     /// Position in the block.
     pub tx_index: u32,
-    /// Position in the transaction.
+    /// Position in the transaction. Events of the messages in a proposal have numbers of their own after those of the transaction's messages.
     pub message_index: u32,
     /// Signer account; may be empty text.
     pub sender: String,

@@ -32,12 +32,12 @@ pub enum EventSubject {
 /// The place of an event among those of its message. Readers that keep one event of a message keep the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventRank {
-    /// The event of a registry message, also of one that a proposal has run.
+    /// The event of a group message: of the one that has run a proposal with the events below, too.
+    Group,
+    /// The event of a registry message.
     Message,
     /// An authorization or a digest: the only event of its own message, and an effect of some other messages.
     Secondary,
-    /// The group message that has run a proposal with the events above, or the event of another group message.
-    Group,
     /// A movement of a trust deposit or a fee allowance, which the chain emits ahead of the event of its message.
     Effect,
 }

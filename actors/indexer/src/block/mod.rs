@@ -2,6 +2,7 @@
 
 mod entity_ref;
 mod event_catalog;
+mod event_order;
 mod event_type_rows;
 mod message;
 
@@ -25,7 +26,8 @@ pub struct EventPosition {
     pub tx_hash: String,
     /// Position in the block; events of the block itself come after all transactions.
     pub tx_index: u32,
-    /// Position in the transaction, or among the events of the block itself.
+    /// Position in the transaction, or among the events of the block itself. Events of the messages in a proposal have numbers of their own
+    /// after those of the transaction's messages.
     pub message_index: u32,
     /// First signer of the top-level message.
     pub sender: String,
@@ -105,6 +107,8 @@ pub struct BlockFacts {
     pub new_allowances: Vec<NewAllowance>,
     /// Events in order.
     pub events: Vec<RawEvent>,
+    /// Number of messages of each transaction.
+    pub message_counts: Vec<u32>,
     /// Proposals of this block, by id.
     pub submitted_proposals: BTreeMap<u64, MsgSubmitProposal>,
     pub executed_proposals: Vec<ExecutedProposal>,
@@ -148,6 +152,7 @@ pub fn decode_block(
         unresolved: Vec::new(),
         new_allowances: Vec::new(),
         events: Vec::new(),
+        message_counts: Vec::new(),
         submitted_proposals: BTreeMap::new(),
         executed_proposals: Vec::new(),
         execution_results: BTreeMap::new(),
@@ -170,8 +175,9 @@ pub fn decode_block(
             let message = at.as_ref().and_then(|at| find_message_name(&result.events, at.message_index));
             facts.record_event(event, at, message);
         }
+        let body = tx::decode_tx_body(bytes).unwrap_or_default();
+        facts.message_counts.push(u32::try_from(body.messages.len()).unwrap_or(u32::MAX));
         if result.code == 0 {
-            let body = tx::decode_tx_body(bytes).unwrap_or_default();
             for (message, message_index) in body.messages.iter().zip(0u32..) {
                 facts.record_submission(message, message_index, &result.events);
                 facts.record_message(message, &position(message_index), known_messages);
@@ -243,21 +249,6 @@ impl BlockFacts {
         if let Some(event_type) = event_type {
             self.events.push(RawEvent { event_type, position: at, chain_event: event.clone() });
         }
-    }
-
-    /// Sorts the events by place and removes duplicates: clients distinguish events by place, type and entity. Of one message its
-    /// own event comes first, and then those that it caused: a reader that keeps one event of each message keeps its own.
-    pub fn order_events(&mut self) {
-        self.events
-            .sort_by_key(|event| (event.position.tx_index, event.position.message_index, event.event_type.rank()));
-        let mut seen = std::collections::HashSet::new();
-        self.events.retain(|event| {
-            let at = &event.position;
-            // An event of a group names the group by its id or its policy; the corporation is resolved later.
-            let names = [event.event_type.entity_id_key, "group_id", "address"];
-            let entity = names.into_iter().find_map(|name| event.text(name)).map(str::to_owned);
-            seen.insert((at.tx_index, at.message_index, event.event_type.name.clone(), entity))
-        });
     }
 }
 

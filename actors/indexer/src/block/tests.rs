@@ -141,7 +141,7 @@ fn the_event_of_a_message_comes_ahead_of_those_that_it_caused() {
         of("1", &["adjust_trust_deposit", "set_participant_op_to_validated"]),
         of("2", &["grant_fee_allowance", "grant_operator_authorization"]),
         of("5", &["adjust_trust_deposit", "store_digest", "create_update_csps"]),
-        // A proposal runs messages.
+        // A proposal runs messages: the event of the message that runs it comes first.
         of("3", &["cosmos.group.v1.EventExec", "grant_fee_allowance", "grant_operator_authorization"]),
         of(
             "4",
@@ -157,8 +157,8 @@ fn the_event_of_a_message_comes_ahead_of_those_that_it_caused() {
             "StartParticipantOP",
             "SetParticipantOPToValidated",
             "GrantOperatorAuthorization",
-            "GrantOperatorAuthorization",
-            "RenewParticipantOP",
+            "Exec",
+            "Vote",
             "CreateOrUpdateParticipantSession"
         ]
     );
@@ -175,4 +175,40 @@ fn events_with_the_same_key_are_merged() {
     let entities: Vec<_> =
         facts.events.iter().map(|event| (event.id("corporation_id"), event.position.message_index)).collect();
     assert_eq!(entities, [(Some(1), 0), (Some(2), 0), (Some(1), 1)]);
+}
+
+#[test]
+fn each_event_of_a_proposal_has_an_index_of_its_own() {
+    let of = |index: &str, kind: &str, participant: &str| {
+        let names =
+            [("participant_id", participant), ("corporation_id", "1"), ("proposal_id", "3"), ("msg_index", index)];
+        event(kind, &names)
+    };
+    let message = || Any { type_url: "/cosmos.group.v1.MsgExec".into(), value: Vec::new() };
+    let emitted = json!([
+        of("0", "adjust_trust_deposit", "7"),
+        of("0", "renew_participant_op", "7"),
+        of("0", "adjust_trust_deposit", "7"),
+        of("0", "renew_participant_op", "7"),
+        of("0", "revoke_participant", "8"),
+        of("0", "cosmos.group.v1.EventExec", "0"),
+        of("1", "trigger_resolver", "9"),
+        of("1", "trigger_resolver", "9"),
+    ]);
+    // The last message has no event.
+    let mut facts = facts(vec![message(), message(), message()], 0, emitted, json!([]));
+    facts.separate_events_of_proposals();
+    let found: Vec<_> =
+        facts.events.iter().map(|event| (event.position.message_index, &*event.event_type.name)).collect();
+    assert_eq!(
+        found,
+        [
+            (0, "Exec"),
+            (1, "TriggerResolver"),
+            (3, "RenewParticipantOP"),
+            (4, "RenewParticipantOP"),
+            (5, "RevokeParticipant"),
+            (6, "AdjustTrustDeposit"),
+        ]
+    );
 }

@@ -106,6 +106,7 @@ impl BlockIngester<'_> {
             }
         }
         facts.order_events();
+        facts.separate_events_of_proposals();
         Ok(())
     }
 

@@ -6,11 +6,15 @@
 mod block_ingester;
 mod bootstrap;
 mod event_builder;
+#[cfg(test)]
+mod event_reader_tests;
 mod horizon;
 mod node_reader;
 mod registry_cache;
 mod registry_view;
 mod stats_deltas;
+#[cfg(test)]
+mod test_ingest;
 #[cfg(test)]
 mod tests;
 mod transitions;

@@ -11,7 +11,7 @@ mod openapi;
 mod reader;
 mod registry;
 #[cfg(test)]
-mod test_reader;
+pub(crate) mod test_reader;
 mod trust;
 
 pub use arguments::{json_body::MAX_BODY_BYTES, params::ReadArguments};

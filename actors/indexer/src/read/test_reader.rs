@@ -37,6 +37,11 @@ pub async fn reader(blocks: &[BlockWrite]) -> IndexReader {
     for block in blocks {
         store.write_block(block).await.expect("writes");
     }
+    reader_of(store)
+}
+
+/// Returns a reader of a store.
+pub fn reader_of(store: IndexStore) -> IndexReader {
     let subject = ReadSubject {
         node: NodeInfo { network: "c".to_owned(), ..NodeInfo::default() },
         namespace: Namespace::compiled(),
