@@ -78,7 +78,9 @@ impl BlockIngester<'_> {
         let all = &view.transitions;
         let activity = all.iter().flat_map(transitions::entity_activity).collect();
         let schedule = all.iter().flat_map(|step| transitions::scheduled_changes(step, facts.time)).collect();
-        let changed = view.transitions.into_iter().filter(|step| !transitions::is_unchanged(step));
+        let is_change =
+            |step: &EntityTransition| !transitions::is_unchanged(step) || transitions::is_used_allowance(step);
+        let changed = view.transitions.into_iter().filter(is_change);
         let changes = changed.map(|step| transitions::stamp_modified(step.change, facts.time)).collect();
         Ok(BlockWrite { height, time: facts.time, changes, events, activity, deltas, schedule })
     }

@@ -8,6 +8,8 @@ mod bootstrap;
 mod event_builder;
 #[cfg(test)]
 mod event_reader_tests;
+#[cfg(test)]
+mod fee_grant_tests;
 mod horizon;
 mod node_reader;
 mod registry_cache;

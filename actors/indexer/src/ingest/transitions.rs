@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::registry_view::EntityTransition;
 use crate::{
+    block::ChangeCause,
     derive::participant,
     projection,
     store::{EntityActivity, EntityChange, EntityKind, ScheduledChange, iso_millis},
@@ -88,6 +89,15 @@ pub fn is_unchanged(step: &EntityTransition) -> bool {
     step.before.as_deref().map(node_members) == step.change.body.as_ref().map(node_members)
 }
 
+/// Whether the block has used a fee allowance. Without a limit a use leaves its members as they were, and is a change all the same.
+pub fn is_used_allowance(step: &EntityTransition) -> bool {
+    let is_use = |cause: &ChangeCause| cause.message == ALLOWANCE_USE;
+    step.change.kind == EntityKind::FeeGrant && step.change.body.is_some() && step.causes.iter().any(is_use)
+}
+
+/// Cause of a fee payment: the name of the chain's event, since fees are paid ahead of all messages.
+const ALLOWANCE_USE: &str = "UseFeegrant";
+
 /// Adds the time of the block to an entity that has no `modified` member.
 pub fn stamp_modified(mut change: EntityChange, time: i128) -> EntityChange {
     if let Some(body) = change.body.as_mut().filter(|body| body.get("modified").is_none()) {
@@ -109,5 +119,36 @@ pub fn scheduled_changes(step: &EntityTransition, now: i128) -> Vec<ScheduledCha
             ends.map(|due| ScheduledChange { due, kind, id }).into_iter().collect()
         }
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_log_of_a_deposit_names_its_movements_as_the_chain_names_its_messages() {
+        for (message, expected) in [
+            ("SlashTrustDeposit", "SlashTrustDeposit"),
+            ("BurnEcosystemSlashedTrustDeposit", "BurnEcosystemSlashedTrustDeposit"),
+            ("ReclaimTrustDepositYield", "ReclaimTrustDepositYield"),
+            ("RepaySlashedTrustDeposit", "RepaySlashedTrustDeposit"),
+            ("AdjustTrustDeposit", "AdjustTrustDeposit"),
+            // Every other message adjusts a deposit.
+            ("StartParticipantOP", "AdjustTrustDeposit"),
+            ("CreateCorporation", "AdjustTrustDeposit"),
+            ("SlashParticipantTrustDeposit", "AdjustTrustDeposit"),
+        ] {
+            let step = |kind: EntityKind| EntityTransition {
+                change: EntityChange::new(kind, Some(1), Some(json!({"deposit": 2}))),
+                before: None,
+                causes: vec![ChangeCause { message: message.to_owned(), account: Some("svc1o".to_owned()) }],
+            };
+            let names = |kind| entity_activity(&step(kind)).into_iter().map(|row| row.message).collect::<Vec<_>>();
+            assert_eq!(names(EntityKind::TrustDeposit), [expected]);
+            assert_eq!(names(EntityKind::Corporation), [message], "other entities have the message itself");
+        }
     }
 }

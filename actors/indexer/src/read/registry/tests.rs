@@ -129,3 +129,37 @@ async fn a_group_or_proposal_without_a_corporation_is_not_found() {
         assert!(is_found || matches!(answer, Err(ReadError::NotFound(_))), "{operation} {id}: {answer:?}");
     }
 }
+
+#[tokio::test]
+async fn the_history_of_a_deposit_has_the_chain_s_names_also_of_rows_of_earlier_releases() {
+    let stored = [
+        ("CREATE_TRUST_DEPOSIT", "AdjustTrustDeposit"),
+        ("ADJUST_TRUST_DEPOSIT", "AdjustTrustDeposit"),
+        ("SLASH_TRUST_DEPOSIT", "SlashTrustDeposit"),
+        ("BURN_ECOSYSTEM_SLASHED_TRUST_DEPOSIT", "BurnEcosystemSlashedTrustDeposit"),
+        ("RECLAIM_YIELD", "ReclaimTrustDepositYield"),
+        ("REPAY_SLASHED", "RepaySlashedTrustDeposit"),
+        ("AdjustTrustDeposit", "AdjustTrustDeposit"),
+        ("SlashTrustDeposit", "SlashTrustDeposit"),
+        ("BurnEcosystemSlashedTrustDeposit", "BurnEcosystemSlashedTrustDeposit"),
+        ("ReclaimTrustDepositYield", "ReclaimTrustDepositYield"),
+        ("RepaySlashedTrustDeposit", "RepaySlashedTrustDeposit"),
+    ];
+    let row = |(message, _): &(&str, &str)| EntityActivity {
+        entity_type: EntityKind::TrustDeposit.entity_type(),
+        entity_key: "7".to_owned(),
+        message: (*message).to_owned(),
+        account: Some(VOTER.to_owned()),
+        changes: None,
+    };
+    let reader =
+        reader(&[BlockWrite { activity: stored.iter().map(row).collect(), ..block(1, Vec::new(), &[]) }]).await;
+    let expected: Vec<&str> = stored.iter().map(|(_, shown)| *shown).collect();
+    let history = ask(&reader, "td.getTrustDepositHistory", (&[("corporation_id", "7")], "sort=id"), None).await;
+    let changes = ask(&reader, "indexer.listChanges", (&[], ""), Some(1)).await;
+    for answer in [history.expect("an answer"), changes.expect("an answer")] {
+        let rows = answer["activity"].as_array().expect("a list");
+        let shown: Vec<&str> = rows.iter().filter_map(|row| row["msg"].as_str()).collect();
+        assert_eq!(shown, expected, "{answer}");
+    }
+}

@@ -193,7 +193,68 @@ pub fn recorded_change(
 
 #[cfg(test)]
 mod tests {
+    use svc_trust::{EssentialCredential, TrustPattern};
+
     use super::*;
+
+    fn held(id: &str, essential: Option<EssentialCredential>, subject: &str) -> AcceptedCredential {
+        AcceptedCredential {
+            id: format!("https://holder.example/{id}"),
+            essential: essential.map(|essential| (essential, "1.0".to_owned())),
+            schema_id: 2,
+            ecosystem_id: 1,
+            issuer: "did:web:ecosystem".to_owned(),
+            issuer_participant_id: 4,
+            participant_id: 5,
+            digest_jcs: format!("sha384-{id}"),
+            issued_at: 60_000_000_000,
+            valid_from: None,
+            valid_until: None,
+            anchored_until: None,
+            subject: json!({"id": subject}),
+        }
+    }
+
+    #[test]
+    fn the_essential_credentials_are_the_own_ones_and_the_operator_s_of_the_parent_none_twice() {
+        let service = held("service", Some(EssentialCredential::Service), "did:web:a");
+        let other = held("other", None, "did:web:a");
+        let operator = held("operator", Some(EssentialCredential::Organization), "did:web:parent");
+        let own_operator = held("own", Some(EssentialCredential::Organization), "did:web:a");
+        // The DID presents the very credential of its parent, at a URL of its own.
+        let presented = AcceptedCredential { id: "https://a.example/copy".to_owned(), ..operator.clone() };
+        let verdict = |pattern, credentials: &[&AcceptedCredential], operator: Option<&AcceptedCredential>| {
+            let credentials = credentials.iter().map(|held| (*held).clone()).collect();
+            let operator = operator.cloned().map(Box::new);
+            TrustVerdict { pattern, credentials, operator, ..TrustVerdict::abandoned("did:web:a", Vec::new(), "") }
+        };
+        let (parent, own) = (Some(TrustPattern::Parent), Some(TrustPattern::SelfVouched));
+        for (verdict, expected) in [
+            // Another service presents the operator's credential.
+            (verdict(parent, &[&service, &other], Some(&operator)), vec![&service, &operator]),
+            (verdict(parent, &[&service, &presented], Some(&operator)), vec![&service, &presented]),
+            // The DID presents it itself.
+            (verdict(own, &[&service, &own_operator], Some(&own_operator)), vec![&service, &own_operator]),
+            (verdict(own, &[&service, &service], None), vec![&service]),
+            (verdict(None, &[&other], None), vec![]),
+        ] {
+            let occasion = VerdictOccasion { height: 9, time: 0, corporation_id: 3 };
+            let body = verdict_body("did:web:a", &verdict, occasion);
+            let shown = body["ecsCredentials"].as_array().expect("a list");
+            let members = ["id", "digestJCS", "issuedAtTime"];
+            let found: Vec<_> =
+                shown.iter().map(|one| (members.map(|name| &one[name]), &one["credentialSubject"]["id"])).collect();
+            let ids: Vec<[Value; 4]> = expected
+                .iter()
+                .map(|held| {
+                    let issued = json!("1970-01-01T00:01:00.000Z");
+                    [json!(held.id), json!(held.digest_jcs), issued, held.subject["id"].clone()]
+                })
+                .collect();
+            let ids: Vec<_> = ids.iter().map(|[id, digest, issued, subject]| ([id, digest, issued], subject)).collect();
+            assert_eq!(found, ids, "{:?}", verdict.pattern);
+        }
+    }
 
     #[test]
     fn a_change_names_the_members_that_differ() {
