@@ -29,7 +29,7 @@ use crate::{
     config,
     listener::bind_listener,
     mcp_client::McpClient,
-    network::{ChainAndIndexer, LocalAgentConfig, LocalNetwork, LocalNetworkConfig, ReceiverConfig},
+    network::{ChainAndIndexer, LocalAgentConfig, LocalNetwork, LocalNetworkConfig, ReceiverConfig, essential_schemas},
     secrets::ProcessSecrets,
     shutdown::{DRAIN_TIMEOUT, stop_signal},
 };
@@ -429,6 +429,7 @@ async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) 
         json!({
             "rpc": devnet.node.origin(), "indexer": network.indexer_origin(), "control": control, "services": describe_services(devnet),
             "rest": devnet.node.rest_origin(), "grpc": devnet.node.grpc_address(),
+            "essential_ecosystems": essential_schemas(devnet).ecosystems().collect::<Vec<_>>(),
             "values": devnet.saved_values, "delegable": devnet.delegable_types(),
             "namespace": devnet.namespace.as_str(), "chain_id": devnet.chain_id, "denom": devnet.denom,
         })
@@ -440,6 +441,7 @@ async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) 
             .chain(devnet.node.grpc_address().map(|address| ("node gRPC", address.to_string())))
             .chain(control.map(|control| ("control", control)))
             .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
+            .chain(devnet.ecosystem_did().map(|did| ("essential schemas of", did.to_owned())))
             .map(|(left, right)| (left.to_owned(), right));
         let rows: Vec<_> = rows.collect();
         format!(

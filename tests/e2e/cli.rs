@@ -205,3 +205,42 @@ async fn check_reports_each_problem() {
     assert!(!broken.is_ok && broken.err.contains("SVC_CORPORATION") && broken.err.contains("SVC_TOOLSETS"));
     assert_eq!(json!(world.operator_txs_in_blocks()), json!(0), "it signs nothing");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_devnet_prints_the_ecosystems_whose_essential_schemas_count() {
+    // With a tool server, without one, and without services.
+    for (scenario, has_ecosystem) in [("marketplace", true), ("services", true), ("corporation", false)] {
+        for as_json in [true, false] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+            command.args(["devnet", "--no-agents", "--scenario", scenario]).args(as_json.then_some("--json"));
+            for port in ["--rpc-port", "--indexer-port", "--mcp-port", "--services-port"] {
+                command.args([port, "0"]);
+            }
+            command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+            let mut child = command.spawn().expect("starts");
+            let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+            let found = tokio::time::timeout(TEST_TIMEOUT, async {
+                if as_json {
+                    let line = lines.next_line().await.expect("readable").expect("a line");
+                    let described: Value = serde_json::from_str(&line).expect("JSON");
+                    let ecosystems = described["essential_ecosystems"].as_array().expect("a list").clone();
+                    let values = described["values"].as_object().expect("values");
+                    assert!(ecosystems.iter().all(|did| values.values().any(|value| value == did)), "{ecosystems:?}");
+                    return ecosystems.len() == 1;
+                }
+                // The node is the first row; the row of the ecosystem follows below.
+                let mut table = Vec::new();
+                while let Some(line) = lines.next_line().await.expect("readable") {
+                    let ends = line.is_empty() && table.iter().any(|row: &String| row.contains("node RPC"));
+                    table.push(line);
+                    if ends || table.last().is_some_and(|row| row.contains("essential schemas of")) {
+                        break;
+                    }
+                }
+                table.last().is_some_and(|row| row.contains("essential schemas of") && row.contains("did:"))
+            });
+            assert_eq!(found.await.expect("in time"), has_ecosystem, "{scenario}, {as_json}");
+            child.kill().await.expect("killed");
+        }
+    }
+}
