@@ -47,16 +47,23 @@ async fn init(world: &TestNetwork, home: &AgentHome) -> (bool, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_with_an_ecosystem_of_its_own_becomes_trusted_without_a_pause() {
-    become_trusted_at(NodeGeneration::N0, ED25519_2020).await;
+    become_trusted_at(NodeGeneration::N0, ED25519_2020, SRI).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_with_an_ecosystem_of_its_own_becomes_trusted_at_a_later_node_in_both_forms_too() {
-    become_trusted_at(NodeGeneration::N3, BOTH).await;
+    become_trusted_at(NodeGeneration::N3, BOTH, SRI).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_an_ecosystem_of_its_own_anchors_bare_digests_by_the_tool_server() {
+    become_trusted_at(NodeGeneration::N1, ED25519_2020, BARE).await;
 }
 
 const ED25519_2020: &str = "ed25519-2020";
 const BOTH: &str = "both";
+const SRI: &str = "sri";
+const BARE: &str = "bare";
 
 async fn read_json(url: &str) -> Option<Value> {
     reqwest::get(url).await.ok()?.json().await.ok()
@@ -88,7 +95,7 @@ async fn presentations(home: &AgentHome) -> BTreeMap<String, [String; 3]> {
 }
 
 /// Goes from nothing to a trusted DID. The network's services serve the documents that the claims name.
-async fn become_trusted_at(generation: NodeGeneration, proofs: &str) {
+async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &str) {
     let world = start_generation_without_agents(generation).await;
     let corporation_id = world.network.operator_slot.corporation_id;
     let mut home = AgentHome::of(&world.network.devnet, world.network.indexer_origin(), corporation_id);
@@ -99,6 +106,7 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str) {
         ("ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE", "EE".to_owned()),
     ]);
     home.settings.insert("PUBLISHED_PROOFS", proofs.to_owned());
+    home.settings.insert("ANCHOR_DIGESTS", anchors.to_owned());
     let agent = home.start();
     let did = did_of(&agent).await;
     send_coins(&world.network.devnet, &own_account(), 1_000_000).await;
@@ -122,13 +130,17 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str) {
     };
     poll_until("the credential of the schema is signed", async || digest().await.is_some()).await;
     let stored = digest().await.expect("a digest");
+    let is_bare = |text: &str| !text.contains("sha384-");
+    assert_eq!(is_bare(&stored), anchors == BARE, "{stored}");
     world.call_ok("svc.ledger.di.storeDigest", json!({"digest": stored})).await;
 
     let (is_ok, shown) = init(&world, &home).await;
     assert!(is_ok, "{shown}");
-    let stores = shown.lines().filter(|line| line.contains("svc.ledger.di.storeDigest")).count();
+    let stores: Vec<&str> = shown.lines().filter(|line| line.contains("svc.ledger.di.storeDigest")).collect();
     let unstored = if proofs == BOTH { 3 } else { 1 };
-    assert_eq!(stores, unstored, "all but the one that is stored: {shown}");
+    assert_eq!(stores.len(), unstored, "all but the one that is stored: {shown}");
+    let anchored = world.call_ok("svc.idx.di.getDigest", json!({"digest": stored})).await["digest"]["digest"].clone();
+    assert_eq!(anchored, stored.as_str(), "the chain has the form that the setting names");
 
     let trust = svc_indexer::TrustConfig {
         essential_schemas: EssentialSchemas::default().in_ecosystems([did.clone()]),
