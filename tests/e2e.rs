@@ -17,6 +17,7 @@ mod e2e {
     mod embedded_pipeline;
     mod fakes;
     mod front_door;
+    mod generation_rules;
     mod generations;
     mod graph_tools;
     mod indexer;

@@ -217,7 +217,7 @@ impl TestNetwork {
     }
 
     /// An instant after the inclusion of a transaction that is sent now.
-    fn near_future(&self) -> String {
+    pub fn near_future(&self) -> String {
         let now = svc_wire::timestamp::unix_nanos(&svc_kit::wall_clock::now()) + 60_000_000_000;
         svc_wire::timestamp::iso_millis(&svc_wire::timestamp::from_unix_nanos(now))
     }

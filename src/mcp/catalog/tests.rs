@@ -151,6 +151,31 @@ fn every_violation_is_listed_with_its_pointer() {
 }
 
 #[test]
+fn rules_of_some_generations_are_left_to_the_node() {
+    let catalog = catalog();
+    let of = |tool: &str, arguments: Value| catalog.get(tool).expect("known").check_arguments(&arguments);
+    let taken = [
+        ("svc.ledger.pp.createRootParticipant", json!({"schema_id": 1, "did": "did:web:a.example"})),
+        (
+            "svc.ledger.pp.selfCreateParticipant",
+            json!({"role": "ISSUER", "validator_participant_id": 1, "did": "did:web:a.example"}),
+        ),
+        ("svc.ledger.di.storeDigest", json!({"digest": "AAEC"})),
+        ("svc.ledger.pp.setParticipantOpToValidated", json!({"id": 1, "op_summary_digest": "sha3-256:AAEC"})),
+    ];
+    for (tool, arguments) in taken {
+        of(tool, arguments).unwrap_or_else(|error| panic!("{tool}: {}", error.message));
+    }
+    // No generation takes an empty digest, and an argument that is given is meant.
+    for (tool, arguments) in [
+        ("svc.ledger.di.storeDigest", json!({"digest": ""})),
+        ("svc.ledger.pp.setParticipantOpToValidated", json!({"id": 1, "op_summary_digest": ""})),
+    ] {
+        assert!(of(tool, arguments).is_err(), "{tool}");
+    }
+}
+
+#[test]
 fn a_message_has_enum_numbers_and_only_valid_json_texts() {
     let catalog = catalog();
     let entry = catalog.get("svc.ledger.cs.createCredentialSchema").expect("known");
