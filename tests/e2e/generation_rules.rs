@@ -1,10 +1,11 @@
-//! Rules that differ by the generation of the node: local checks leave them to the node.
+//! Rules that differ by the generation of the node: local checks leave them to the node, and plans name the rules that hold there.
 
+use rmcp::model::GetPromptRequestParams;
 use serde_json::{Value, json};
 use svc_wire::proto_registry::NodeGeneration;
 
 use super::harness::{
-    CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, network_config, schema_arguments, start_network,
+    CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, into_arguments, network_config, schema_arguments, start_network,
 };
 
 const CREATE_ROOT: &str = "svc.ledger.pp.createRootParticipant";
@@ -84,4 +85,40 @@ async fn the_oldest_node_refuses_them_in_its_own_words() {
     let issuer = world.call_ok(SELF_CREATE, issuer_arguments(&root)).await["response"]["id"].clone();
     assert!(beginning_of(&world, &root).await.is_string());
     assert!(beginning_of(&world, &issuer).await.is_null());
+}
+
+/// A plan for a root participant with an agent.
+async fn root_plan(world: &TestNetwork) -> String {
+    let given = json!({"schema_id": "1", "did": "did:web:a.example", "vs_operator": "an account"});
+    let request = GetPromptRequestParams::new("create-root-participant").with_arguments(into_arguments(given));
+    let plan = world.client.service().get_prompt(request).await.expect("rendered");
+    serde_json::to_string(&plan).expect("serialises")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_names_the_rules_of_its_node_also_after_an_upgrade() {
+    const OLD: [&str; 3] = ["(required, in the future)", "without one it is unusable", "even an ended one blocks it"];
+    const NEW: [&str; 3] = ["left out to begin with the block", "if and only if", "that is ACTIVE or FUTURE"];
+    const GOVERNANCE: &str = "a governance proposal";
+    const COUNCIL: &str = "a proposal of the council of validators";
+    let assert_plan = async |world: &TestNetwork, (there, gone): ([&str; 3], [&str; 3]), authority: [&str; 2]| {
+        let plan = root_plan(world).await;
+        for text in there.into_iter().chain([authority[0]]) {
+            assert!(plan.contains(text), "{text:?} is missing: {plan}");
+        }
+        for text in gone.into_iter().chain([authority[1]]) {
+            assert!(!plan.contains(text), "{text:?} is there: {plan}");
+        }
+    };
+    let world = start_as(NodeGeneration::N0).await;
+    assert_plan(&world, (OLD, NEW), [GOVERNANCE, COUNCIL]).await;
+    let node = &world.network.devnet.node;
+    node.stop();
+    node.upgrade(NodeGeneration::N3).expect("upgrades");
+    node.start().expect("starts");
+    let release = || world.network.operator.node_release();
+    world.wait_until("the upgrade is noticed", async || release().generation == Some(NodeGeneration::N3)).await;
+    assert_plan(&world, (NEW, OLD), [GOVERNANCE, COUNCIL]).await;
+    let world = start_as(NodeGeneration::N4).await;
+    assert_plan(&world, (NEW, OLD), [COUNCIL, GOVERNANCE]).await;
 }

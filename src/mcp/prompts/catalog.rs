@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::{Environment, UndefinedBehavior, value::Serde};
 use rmcp::model::{Prompt, PromptArgument};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use svc_wire::proto_registry::NodeGeneration;
 
+use super::node_rules::NodeRules;
 use crate::mcp::completion::CompletionSource;
 
 /// One prompt: a template of a plan for a model.
@@ -34,6 +36,14 @@ struct TemplateArgument {
     #[serde(default)]
     required: bool,
     completes: Option<CompletionSource>,
+}
+
+/// The names of a template.
+#[derive(Serialize)]
+struct TemplateNames<'a> {
+    #[serde(flatten)]
+    arguments: BTreeMap<&'a str, String>,
+    node: NodeRules,
 }
 
 /// The reason for which a prompt cannot be used.
@@ -128,8 +138,12 @@ impl PromptTemplate {
         self.arguments.iter().find(|one| one.name == argument)?.completes
     }
 
-    /// Renders the plan with its arguments. Fails when an argument is missing, unknown or too long.
-    pub fn render(&self, arguments: &Map<String, Value>) -> Result<String, PromptError> {
+    /// Renders the plan with its arguments and the rules of the node's generation. Fails when an argument is missing, unknown or too long.
+    pub fn render(
+        &self,
+        arguments: &Map<String, Value>,
+        generation: Option<NodeGeneration>,
+    ) -> Result<String, PromptError> {
         let mut problems = Vec::new();
         for argument in self.arguments.iter().filter(|argument| argument.required) {
             if arguments.get(&argument.name).is_none_or(|value| argument_text(value).trim().is_empty()) {
@@ -146,15 +160,13 @@ impl PromptTemplate {
         if !problems.is_empty() {
             return Err(PromptError::Arguments(problems.join("; ")));
         }
-        let given: BTreeMap<&str, String> = arguments
-            .iter()
-            .map(|(name, value)| (name.as_str(), argument_text(value)))
-            .filter(|(_, value)| !value.trim().is_empty())
-            .collect();
+        let given = arguments.iter().map(|(name, value)| (name.as_str(), argument_text(value)));
+        let given = given.filter(|(_, value)| !value.trim().is_empty()).collect();
+        let names = TemplateNames { arguments: given, node: NodeRules::of(generation) };
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment
-            .render_str(self.body, given)
+            .render_str(self.body, Serde(&names))
             .map_err(|error| PromptError::File { name: self.name, reason: error.to_string() })
     }
 }
@@ -185,10 +197,13 @@ mod tests {
                     .filter(|argument| argument.required || !only_required)
                     .map(|argument| (argument.name.clone(), Value::from(format!("<{}>", argument.name))))
                     .collect();
-                let text = plan.render(&arguments).unwrap_or_else(|error| panic!("{}: {error}", plan.name));
-                assert!(!text.contains("{{") && !text.contains("{%"), "{}: {text}", plan.name);
-                for name in arguments.keys() {
-                    assert!(text.contains(&format!("<{name}>")), "{}: {name} is not used", plan.name);
+                for generation in NodeGeneration::ALL.map(Some).into_iter().chain([None]) {
+                    let text = plan.render(&arguments, generation);
+                    let text = text.unwrap_or_else(|error| panic!("{}: {error}", plan.name));
+                    assert!(!text.contains("{{") && !text.contains("{%"), "{}: {text}", plan.name);
+                    for name in arguments.keys() {
+                        assert!(text.contains(&format!("<{name}>")), "{}: {name} is not used", plan.name);
+                    }
                 }
             }
         }
@@ -218,8 +233,77 @@ mod tests {
     fn an_error_names_all_wrong_arguments() {
         let prompts = PromptCatalog::load().expect("the files");
         let plan = prompts.get("onboard-participant").expect("known");
-        let error = plan.render(&Map::from_iter([("colour".to_owned(), Value::from("red"))])).expect_err("refused");
+        let colour = Map::from_iter([("colour".to_owned(), Value::from("red"))]);
+        let error = plan.render(&colour, None).expect_err("refused");
         let text = error.to_string();
         assert!(text.contains("schema_id") && text.contains("role") && text.contains("colour"), "{text}");
+    }
+
+    /// The plan with its required arguments and an agent.
+    fn rendered(name: &str, generation: Option<NodeGeneration>) -> String {
+        let prompts = PromptCatalog::load().expect("the files");
+        let plan = prompts.get(name).expect("known");
+        let given = plan.arguments.iter().filter(|one| one.required || one.name == "vs_operator");
+        let given = given.map(|one| (one.name.clone(), Value::from(one.name.to_uppercase()))).collect();
+        plan.render(&given, generation).expect("rendered")
+    }
+
+    #[test]
+    fn a_template_asks_only_for_rules_that_there_are() {
+        let rules = serde_json::to_value(NodeRules::of(None)).expect("JSON");
+        let mut names = 0;
+        for plan in PromptCatalog::load().expect("the files").iter() {
+            for tail in plan.body.split("node.").skip(1) {
+                let path = tail.split(|one: char| !one.is_ascii_lowercase() && one != '.').next().unwrap_or_default();
+                // The end of a sentence about a node is no name.
+                if path.is_empty() {
+                    continue;
+                }
+                let found = rules.pointer(&format!("/{}", path.replace('.', "/")));
+                assert!(found.is_some_and(|one| !one.is_object()), "{}: node.{path}", plan.name);
+                names += 1;
+            }
+        }
+        assert!(names > 20, "{names}");
+    }
+
+    #[test]
+    fn a_plan_has_the_rules_of_its_node_and_both_where_builds_differ() {
+        const CREATE_ROOT: &str = "create-root-participant";
+        const ONBOARD: &str = "onboard-participant";
+        // (prompt, text, generations with it)
+        for (name, text, generations) in [
+            (CREATE_ROOT, "(required, in the future", "N0 N1 ?"),
+            (CREATE_ROOT, "left out to begin with the block", "N1 N2 N3 N4 ?"),
+            (CREATE_ROOT, "even an ended one blocks it", "N0 N1 ?"),
+            (CREATE_ROOT, "with DID DID that is ACTIVE or FUTURE", "N1 N2 N3 N4 ?"),
+            (CREATE_ROOT, "without one it is unusable", "N0 N1 ?"),
+            (CREATE_ROOT, "if and only if", "N3 N4 ?"),
+            (CREATE_ROOT, "(nodes before 0.10.3)", "N1 ?"),
+            (CREATE_ROOT, "the dry run shows which", "N1 ?"),
+            (CREATE_ROOT, "a governance proposal", "N0 N1 N2 N3 ?"),
+            (CREATE_ROOT, "the council", "N4 ?"),
+            (ONBOARD, "without it never active", "N0 N1 ?"),
+            (ONBOARD, "left out to begin with the block", "N1 N2 N3 N4 ?"),
+            (ONBOARD, "even revoked, slashed or expired", "N0 N1 ?"),
+            (ONBOARD, "svc.ledger.td.repaySlashedTrustDeposit", "N1 N2 N3 N4 ?"),
+            (ONBOARD, "to have an effective_until", "N0 N1 ?"),
+            (ONBOARD, "if and only if", "N3 N4 ?"),
+            ("create-ecosystem-with-schema", "sha256", "N0 ?"),
+            ("create-ecosystem-with-schema", "the council", "N4 ?"),
+            ("bootstrap-corporation", "No ecosystem or participant may carry it", "N1 N2 N3 N4 ?"),
+            ("delegate-operator", "must be sent coins first", "N0 N1 ?"),
+            ("manage-participant", "the whole slashed_deposit", "N0 N1 ?"),
+            ("manage-participant", "what is outstanding", "N1 N2 N3 N4 ?"),
+            ("validate-participants", "must end first", "N1 N2 N3 N4 ?"),
+            ("audit-corporation", "end of its spend cycle", "N3 N4 ?"),
+            ("explore-network", "the council", "N4 ?"),
+        ] {
+            for generation in NodeGeneration::ALL.map(Some).into_iter().chain([None]) {
+                let word = generation.map_or("?", NodeGeneration::as_str);
+                let is_there = rendered(name, generation).contains(text);
+                assert_eq!(is_there, generations.contains(word), "{name} at {word}: {text}");
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The answer of `prompts/get`: a plan that fits this deployment.
+//! The answer of `prompts/get`: a plan that fits this deployment and its node.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,9 @@ impl ToolServer {
             ErrorData::invalid_params(format!("there is no prompt {:?}", request.name), Some(json!({"known": known})))
         })?;
         let arguments = request.arguments.clone().unwrap_or_default();
-        let mut text = prompt.render(&arguments).map_err(|error| match error {
+        // The node may have been upgraded since the last plan.
+        let generation = self.operator.node_release().generation;
+        let mut text = prompt.render(&arguments, generation).map_err(|error| match error {
             PromptError::Arguments(reason) => ErrorData::invalid_params(reason, None),
             error @ PromptError::File { .. } => ErrorData::internal_error(error.to_string(), None),
         })?;
