@@ -1,11 +1,19 @@
 //! Nodes of every generation, nodes that are upgraded while they are used, and nodes whose descriptors cannot be used.
 
-use std::{collections::BTreeSet, process::Command};
+use std::{collections::BTreeSet, process::Output};
 
 use serde_json::{Value, json};
+use svc::mcp_client::McpClient;
+use svc_agent::{DidMethod, EventsConfig};
 use svc_wire::proto_registry::NodeGeneration;
 
-use super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, network_config, start_network};
+use super::{
+    agent::{AgentServer, Mode, chain_config, login::key, no_events, sqlite_url},
+    harness::{
+        CREATE_ECOSYSTEM, TEST_TIMEOUT, TestNetwork, call_tool, ecosystem_arguments, network_config, start_network,
+    },
+    secrets::{SERVER_PROGRAM, spawn_server},
+};
 
 async fn start_as(generation: NodeGeneration) -> TestNetwork {
     let mut config = network_config(100);
@@ -13,22 +21,71 @@ async fn start_as(generation: NodeGeneration) -> TestNetwork {
     start_network(config).await
 }
 
-/// The findings of `svc check` about the release of the node.
-async fn check_release(world: &TestNetwork) -> Value {
-    let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
-    command.args(["check", "--json"]).env_clear().envs([
-        ("MCP_SVC_MNEMONIC", super::harness::OPERATOR_MNEMONIC),
-        ("MCP_BEARER_TOKEN", "token-0123456789abcdef-0123456789abcdef"),
-        ("SVC_CORPORATION", "1"),
-        ("SVC_RPC", &rpc),
-        ("SVC_INDEXER", &indexer),
-        ("MCP_HTTP_PORT", "0"),
-    ]);
-    let output = tokio::task::spawn_blocking(move || command.output().expect("runs")).await.expect("joins");
+/// The settings of a program beside the tool server of the network, for the same operator.
+fn settings_of(world: &TestNetwork) -> Vec<(&'static str, String)> {
+    vec![
+        ("MCP_SVC_MNEMONIC", super::harness::OPERATOR_MNEMONIC.to_owned()),
+        ("MCP_BEARER_TOKEN", "token-0123456789abcdef-0123456789abcdef".to_owned()),
+        ("SVC_CORPORATION", "1".to_owned()),
+        ("SVC_RPC", world.network.devnet.node.origin()),
+        ("SVC_INDEXER", world.network.indexer_origin()),
+        ("MCP_HTTP_PORT", "0".to_owned()),
+    ]
+}
+
+/// Runs a command of the program until it ends.
+async fn run_to_end(world: &TestNetwork, words: &[&str]) -> Output {
+    let mut command = tokio::process::Command::new(SERVER_PROGRAM);
+    command.args(words).env_clear().envs(settings_of(world)).kill_on_drop(true);
+    tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("it ends in time").expect("it runs")
+}
+
+/// Whether `svc check` passes, and its finding about a part.
+async fn check(world: &TestNetwork, part: &str) -> (bool, Value) {
+    let output = run_to_end(world, &["check", "--json"]).await;
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
-    let row = rows.into_iter().find(|row| row["what"] == "release of the node");
-    row.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+    let row = rows.iter().rfind(|row| row["what"] == part).cloned();
+    let row = row.unwrap_or_else(|| panic!("{rows:?} {}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.success(), row)
+}
+
+/// The finding of `svc check` about the release of the node.
+async fn check_release(world: &TestNetwork) -> Value {
+    check(world, "release of the node").await.1
+}
+
+/// Starts `svc serve` beside the network, has it write once, and stops it.
+async fn serve_and_write_once(world: &TestNetwork, name: &str) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a text").to_owned();
+    let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
+    let (journal, audit) = (path("journal.db"), path("audit.jsonl"));
+    let started = tokio::task::spawn_blocking(move || {
+        spawn_server(&rpc, &indexer, &[("SVC_JOURNAL", &journal), ("SVC_AUDIT", &audit)])
+    });
+    let server = started.await.expect("joins");
+    let client = McpClient::connect(&server.url, server.token()).await.expect("connects");
+    let before = world.ecosystems_on_chain();
+    let answer = call_tool(&client, CREATE_ECOSYSTEM, ecosystem_arguments(name)).await;
+    assert!(!answer.is_error, "{:#}", answer.content);
+    assert_eq!(world.ecosystems_on_chain().len(), before.len() + 1);
+    client.close().await;
+    let (code, log) = tokio::task::spawn_blocking(move || server.terminate()).await.expect("joins");
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("its messages are signed without a comparison"), "{log}");
+}
+
+/// Starts an agent that finds the chain, and reads there that its DID has no participant.
+async fn boot_agent(world: &TestNetwork) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let chain = chain_config(&world.network.devnet.node.origin(), 1, directory.path(), key(9));
+    let events = EventsConfig { indexer: world.network.indexer_origin().into(), ..no_events() };
+    let parts = (events, chain);
+    let url = sqlite_url(directory.path());
+    let agent = AgentServer::start_with(directory.path(), &url, (DidMethod::Web, Mode::Internal), parts).await;
+    let resolution = async || agent.send("GET", "/v2/agent/info", None).await.body["resolution"].clone();
+    world.wait_until("the agent has read the chain", async || resolution().await["reason"] == "NO_PARTICIPANT").await;
+    agent.stop().await;
 }
 
 /// The parameters of trust deposits, as the indexer has read them.
@@ -134,10 +191,36 @@ async fn without_usable_descriptors_the_generation_is_found_by_answers_and_said(
         let text = found["found"].as_str().expect("a text");
         assert!(text.contains(&format!("generation {generation}, by its answers")), "{found}");
         assert!(text.contains("without a comparison") && found["warning"] == true, "{found}");
-        // An indexer starts, too.
+        // Server, agent and indexer start so, too.
+        serve_and_write_once(&world, &generation.as_str().to_lowercase()).await;
+        boot_agent(&world).await;
         let config = svc_indexer::IndexerConfig::new(node.origin(), "sqlite::memory:");
         let replica = super::indexer::IndexerReplica::launch(config).await;
         let status = super::indexer::read_ok(&replica.origin, "/v4/indexer/status").await;
         assert_eq!(status["is_running"], true, "{status}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_ends_with_the_name_of_the_thing_where_the_envelope_or_every_tool_is_another() {
+    let world = start_as(NodeGeneration::N0).await;
+    let node = &world.network.devnet.node;
+    for (is_envelope, part, names) in [
+        (true, "SVC_RPC", ["cosmos.tx.v1beta1.SignDoc.body_bytes", "cosmos.tx.v1beta1.SignDoc.auth_info_bytes"]),
+        (false, "release of the node", ["takes no message of any tool", "co.v1.Msg"]),
+    ] {
+        node.update_faults(|faults| {
+            (faults.lies.swapped_envelope, faults.lies.renumbered_messages) = (is_envelope, !is_envelope);
+        });
+        let (has_passed, finding) = check(&world, part).await;
+        assert!(!has_passed && finding["ok"] == false, "{finding}");
+        let ended = run_to_end(&world, &["serve"]).await;
+        let (error, finding) = (String::from_utf8_lossy(&ended.stderr), finding["found"].to_string());
+        assert_eq!(ended.status.code(), Some(1), "{error}");
+        for name in names {
+            assert!(finding.contains(name), "{name} in {finding}");
+            assert!(error.contains(name), "{name} in {error}");
+        }
+    }
+    assert_eq!(world.operator_txs_in_blocks(), 0, "nothing was signed");
 }

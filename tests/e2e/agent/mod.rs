@@ -16,7 +16,7 @@ mod flows;
 mod identity;
 mod identity_faults;
 mod identity_process;
-mod login;
+pub(super) mod login;
 mod lying_index;
 mod onboarding_service;
 mod own_ecosystem;

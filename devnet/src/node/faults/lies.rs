@@ -1,5 +1,7 @@
 //! Lies of a node, or of a proxy before it, about a chain that goes on correctly behind it.
 
+use std::collections::BTreeSet;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message;
 use prost_types::FileDescriptorSet;
@@ -27,6 +29,10 @@ pub struct NodeLies {
     pub failed_results: bool,
     /// The file descriptors give the fields `did` and `language` of `MsgCreateEcosystem` the numbers of each other.
     pub swapped_fields: bool,
+    /// The file descriptors give the fields `body_bytes` and `auth_info_bytes` of `SignDoc` the numbers of each other.
+    pub swapped_envelope: bool,
+    /// The file descriptors give the first field of every message of a registry transaction another number.
+    pub renumbered_messages: bool,
     /// The node has no reflection: the query of the file descriptors is unknown to it.
     pub no_descriptors: bool,
     /// The answer with the file descriptors is longer than any client reads.
@@ -35,6 +41,11 @@ pub struct NodeLies {
 
 /// Length of the endless answer, in bytes.
 const ENDLESS: usize = 72 << 20;
+
+/// Beginning of the packages that every chain of the SDK has.
+const SDK_PACKAGE: &str = "cosmos.";
+/// Number that no field of a message has.
+const OTHER_NUMBER: i32 = 99;
 
 const ACCOUNT_INFO: &str = "/cosmos.auth.v1beta1.Query/AccountInfo";
 const FILE_DESCRIPTORS: &str = "/cosmos.reflection.v1.ReflectionService/FileDescriptors";
@@ -60,7 +71,7 @@ impl NodeLies {
                 let value = &mut result["response"]["value"];
                 let changed = match path {
                     Some(ACCOUNT_INFO) => self.change_account(value),
-                    Some(FILE_DESCRIPTORS) if self.swapped_fields => swap_fields(value),
+                    Some(FILE_DESCRIPTORS) => self.change_descriptors(value),
                     _ => None,
                 };
                 if let Some(changed) = changed {
@@ -76,6 +87,24 @@ impl NodeLies {
         if self.failed_txs {
             fail(result);
         }
+    }
+
+    fn change_descriptors(&self, value: &Value) -> Option<String> {
+        if !(self.swapped_fields || self.swapped_envelope || self.renumbered_messages) {
+            return None;
+        }
+        let bytes = STANDARD.decode(value.as_str()?).ok()?;
+        let mut set = FileDescriptorSet::decode(bytes.as_slice()).ok()?;
+        if self.swapped_fields {
+            swap_fields(&mut set, ("MsgCreateEcosystem", ["did", "language"]));
+        }
+        if self.swapped_envelope {
+            swap_fields(&mut set, ("SignDoc", ["body_bytes", "auth_info_bytes"]));
+        }
+        if self.renumbered_messages {
+            renumber_messages(&mut set);
+        }
+        Some(STANDARD.encode(set.encode_to_vec()))
     }
 
     fn change_status(&self, sync_info: &mut Value) {
@@ -115,17 +144,28 @@ fn change_hash(hash: &mut Value) {
     }
 }
 
-fn swap_fields(value: &Value) -> Option<String> {
-    let bytes = STANDARD.decode(value.as_str()?).ok()?;
-    let mut set = FileDescriptorSet::decode(bytes.as_slice()).ok()?;
+/// Gives two fields of a message the numbers of each other.
+fn swap_fields(set: &mut FileDescriptorSet, (message, [first, second]): (&str, [&str; 2])) {
     let messages = set.file.iter_mut().flat_map(|file| &mut file.message_type);
-    for message in messages.filter(|message| message.name() == "MsgCreateEcosystem") {
-        let number_of =
-            |name: &str| message.field.iter().find(|field| field.name() == name).and_then(|field| field.number);
-        let numbers = [("did", number_of("language")), ("language", number_of("did"))];
+    for message in messages.filter(|one| one.name() == message) {
+        let number_of = |name: &str| message.field.iter().find(|field| field.name() == name).and_then(|one| one.number);
+        let numbers = [(first, number_of(second)), (second, number_of(first))];
         for (name, number) in numbers {
             message.field.iter_mut().filter(|field| field.name() == name).for_each(|field| field.number = number);
         }
     }
-    Some(STANDARD.encode(set.encode_to_vec()))
+}
+
+/// Gives the first field of every message of a registry transaction another number.
+fn renumber_messages(set: &mut FileDescriptorSet) {
+    for file in set.file.iter_mut().filter(|file| !file.package().starts_with(SDK_PACKAGE)) {
+        let methods = file.service.iter().filter(|service| service.name() == "Msg").flat_map(|service| &service.method);
+        let local = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+        let requests: BTreeSet<String> = methods.map(|method| local(method.input_type())).collect();
+        for message in file.message_type.iter_mut().filter(|message| requests.contains(message.name())) {
+            if let Some(first) = message.field.first_mut() {
+                first.number = Some(OTHER_NUMBER);
+            }
+        }
+    }
 }
