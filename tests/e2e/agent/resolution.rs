@@ -7,6 +7,7 @@ use svc::network::ChainAndIndexer;
 use svc_agent::{ChainConfig, DidMethod, EventsConfig, HandledEvents};
 use svc_devnet::Devnet;
 use svc_pipeline::FeePolicy;
+use svc_wire::proto_registry::NodeGeneration;
 
 use super::{AgentServer, Mode, chain_config, login::key, sqlite_url};
 use crate::e2e::{
@@ -170,6 +171,28 @@ async fn without_participant_record_or_money_nothing_is_sent_until_the_chain_giv
     server.await_resolution(devnet, "blocked", Some("NO_PARTICIPANT")).await;
     assert_eq!(triggers(&network).await.len(), 2);
     server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_node_of_every_generation_an_agent_reads_its_participant_and_writes_by_its_record() {
+    for generation in NodeGeneration::ALL {
+        let mut config = config(MARKETPLACE_SCENARIO, Some(Duration::from_millis(50)));
+        config.devnet.generation = generation;
+        let network = ChainAndIndexer::launch(&config).await.expect("chain and indexer start");
+        let devnet = &network.devnet;
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = start(&network, directory.path(), FeePolicy::at_price(25_000)).await;
+        let did = server.agent.keeper().published().document.did().to_owned();
+        server.await_resolution(devnet, "blocked", Some("NO_PARTICIPANT")).await;
+        let found = server.agent.chain().access().expect("the chain is found").pipeline.release().generation;
+        assert_eq!(found, Some(generation));
+        send_coins(devnet, &account(), 1_000_000).await;
+        admit(devnet, &did, false).await;
+        let idle = server.await_resolution(devnet, "idle", None).await;
+        let sent = triggers(&network).await;
+        assert_eq!((sent.len(), &sent[0]["tx_hash"]), (1, &idle["txHash"]), "{generation}");
+        server.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
