@@ -12,6 +12,7 @@ mod flow_adversaries;
 mod flow_faults;
 mod flow_process;
 mod flow_reference;
+mod flow_rotation;
 mod flows;
 mod identity;
 mod identity_faults;
