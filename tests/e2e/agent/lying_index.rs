@@ -45,8 +45,17 @@ pub(super) struct LyingIndex {
     upstream: Arc<OnceLock<String>>,
     telling: Arc<Mutex<Telling>>,
     lies_told: Arc<Mutex<usize>>,
-    /// A DID that it calls trusted by a participant.
-    vouched: Arc<Mutex<Option<(String, u64)>>>,
+    vouched: Arc<Mutex<Option<Vouched>>>,
+}
+
+/// A DID that an index calls trusted.
+#[derive(Clone)]
+struct Vouched {
+    did: String,
+    /// Participant of its service credential.
+    participant: u64,
+    /// Schema of the credential of the party behind it, where there is one.
+    operator_schema: Option<u64>,
 }
 
 impl LyingIndex {
@@ -62,16 +71,28 @@ impl LyingIndex {
 
     /// Calls a DID trusted by a participant of another one.
     pub(super) fn vouch_for(&self, did: &str, participant: u64) {
-        *self.vouched.lock().expect("not poisoned") = Some((did.to_owned(), participant));
+        self.vouch(Vouched { did: did.to_owned(), participant, operator_schema: None });
+    }
+
+    /// Calls a DID trusted by a participant, and by a credential of the party behind it under a schema.
+    pub(super) fn vouch_for_operator(&self, did: &str, participant: u64, schema: u64) {
+        self.vouch(Vouched { did: did.to_owned(), participant, operator_schema: Some(schema) });
+    }
+
+    fn vouch(&self, vouched: Vouched) {
+        *self.vouched.lock().expect("not poisoned") = Some(vouched);
     }
 
     /// The verdict on a DID that it vouches for.
     fn false_verdict(&self, asked: &[u8]) -> Option<Value> {
-        let (did, participant) = self.vouched.lock().expect("not poisoned").clone()?;
+        let Vouched { did, participant, operator_schema } = self.vouched.lock().expect("not poisoned").clone()?;
         let asked: Value = serde_json::from_slice(asked).ok()?;
-        let credential = json!({"ecsSchema": "ServiceCredential", "participantId": participant});
+        let service = json!({"ecsSchema": "ServiceCredential", "participantId": participant});
+        let of_operator =
+            |id| json!({"ecsSchema": "OrganizationCredential", "participantId": participant, "credentialSchemaId": id});
+        let credentials: Vec<Value> = std::iter::once(service).chain(operator_schema.map(of_operator)).collect();
         (asked["did"] == did.as_str())
-            .then(|| json!({"did": did, "trusted": true, "expiresAtTime": null, "ecsCredentials": [credential]}))
+            .then(|| json!({"did": did, "trusted": true, "expiresAtTime": null, "ecsCredentials": credentials}))
     }
 
     fn tell(&self, telling: Telling) {

@@ -22,6 +22,7 @@ mod lying_index;
 mod onboarding_service;
 mod own_ecosystem;
 mod peer_adversaries;
+mod peer_ecosystems;
 mod peer_faults;
 mod peer_flow;
 mod peer_flow_adversaries;
