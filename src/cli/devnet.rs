@@ -16,7 +16,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use svc_agent::{AccessSettings, FlowFormat, FlowSettings};
+use svc_agent::{AccessSettings, FlowFormat, FlowSettings, PublishedProofs};
 use svc_devnet::{DevnetConfig, GenesisFile, UpgradePlan, scenario::Scenario};
 use svc_wire::proto_registry::NodeGeneration;
 
@@ -132,6 +132,10 @@ pub(super) struct DevnetArgs {
     /// Format of the credentials that the agents issue in flows: w3c-di, or ld-proof, which agents of the first generation need.
     #[arg(long, help_heading = "Agents", value_name = "FORMAT", default_value = "w3c-di", value_parser = parse_issue_format)]
     issue_format: FlowFormat,
+    /// Proofs of the credentials that the agents issue outside of flows: data-integrity, both, or ed25519-2020, which agents of the first
+    /// generation need.
+    #[arg(long, help_heading = "Agents", value_name = "PROOFS", default_value = "data-integrity", value_parser = parse_proofs)]
+    published_proofs: PublishedProofs,
     /// File with the conditions of access to endpoints of the scenario's first agent (docs/access.md). The tool server takes the tokens of
     /// its peers then.
     #[arg(long, help_heading = "Agents", value_name = "FILE", conflicts_with_all = ["no_agents", "demo_peers"])]
@@ -196,6 +200,10 @@ fn parse_upgrade(text: &str) -> Result<UpgradePlan, String> {
 
 fn parse_issue_format(text: &str) -> Result<FlowFormat, String> {
     FlowFormat::parse(text).ok_or_else(|| "w3c-di or ld-proof".to_owned())
+}
+
+fn parse_proofs(text: &str) -> Result<PublishedProofs, String> {
+    PublishedProofs::parse(text).ok_or_else(|| "ed25519-2020, data-integrity or both".to_owned())
 }
 
 fn parse_block_time(text: &str) -> Result<BlockTime, String> {
@@ -398,6 +406,7 @@ impl DevnetArgs {
                 home: self.home.clone(),
                 access: self.first_access().into_iter().collect(),
                 receiver: self.agent_webhook.clone().map(|url| ReceiverConfig { url, secret: None }),
+                proofs: Some(self.published_proofs),
                 flows: FlowSettings { format: self.issue_format, ..FlowSettings::default() },
                 ..LocalAgentConfig::default()
             },

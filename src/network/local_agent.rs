@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use svc_agent::{
     AccessSettings, Agent, AgentConfig, AnchorForm, ChainConfig, ClaimSettings, ConfiguredClaims, CourierConfig,
     CredentialKind, CredentialMode, CredentialSettings, CredentialState, DidMethod, EventsConfig, FlowSettings,
-    HandledEvents, LoginRules, PeerSettings, PublicLocation, PublishedSchemas, Refusal, RotationPauses, StoreKey,
-    StoreKeys, StoreSettings, WebhookSecrets,
+    HandledEvents, LoginRules, PeerSettings, PublicLocation, PublishedProofs, PublishedSchemas, Refusal,
+    RotationPauses, StoreKey, StoreKeys, StoreSettings, WebhookSecrets,
 };
 use svc_devnet::{
     Devnet,
@@ -49,6 +49,8 @@ pub struct LocalAgentConfig {
     pub peers: PeerSettings,
     /// Their flows, but for the claims that they ask for.
     pub flows: FlowSettings,
+    /// Proofs of the credentials that they issue outside of flows; those of the newer suite when absent.
+    pub proofs: Option<PublishedProofs>,
     /// Their access, by their places; that of the default for the others.
     pub access: Vec<AccessSettings>,
 }
@@ -297,7 +299,7 @@ async fn start(
             resolves_changes: is_timed,
             anchors: AnchorForm::default(),
         },
-        credentials: if is_timed { credential_settings(devnet, parent) } else { without_credentials(devnet) },
+        credentials: if is_timed { credential_settings(config, devnet, parent) } else { without_credentials(devnet) },
         rotation_pauses: config.rotation_pauses,
         events: EventsConfig {
             indexer: indexers,
@@ -327,7 +329,7 @@ fn without_credentials(devnet: &Devnet) -> CredentialSettings {
 }
 
 /// The settings of an agent's credentials: its own claims, or the DID of its parent.
-fn credential_settings(devnet: &Devnet, parent: Option<String>) -> CredentialSettings {
+fn credential_settings(config: &LocalAgentConfig, devnet: &Devnet, parent: Option<String>) -> CredentialSettings {
     let description = "Stands for the corporation of the devnet.";
     let members = essential_claims(devnet, EssentialCredential::Service, "Devnet agent", description);
     let mode = match parent {
@@ -335,7 +337,8 @@ fn credential_settings(devnet: &Devnet, parent: Option<String>) -> CredentialSet
         None => CredentialMode::Standalone { claims: service_settings(members) },
     };
     let trusted_ecosystems = devnet.ecosystem_did().map(str::to_owned).into_iter().collect();
-    CredentialSettings { mode, trusted_ecosystems, ..without_credentials(devnet) }
+    let known = without_credentials(devnet);
+    CredentialSettings { mode, trusted_ecosystems, proofs: config.proofs.unwrap_or(known.proofs), ..known }
 }
 
 fn courier(receiver: ReceiverConfig) -> anyhow::Result<CourierConfig> {

@@ -216,8 +216,10 @@ def identity():
 
 
 def older_credentials():
-    """Credentials that flows issue in the format of the first generation, by the library of the authors of their suite."""
-    with Devnet("--scenario", "peers", "--block-time", "200ms", "--issue-format", "ld-proof") as told:
+    """Presentations and credentials in the format of the first generation, of flows and of the agents themselves, by the library of the authors of
+    their suite."""
+    older = ["--issue-format", "ld-proof", "--published-proofs", "ed25519-2020"]
+    with Devnet("--scenario", "peers", "--block-time", "200ms", *older) as told:
         environment = os.environ | {"SVC_AGENTS": json.dumps(told["agents"]), "SVC_INDEXER": told["indexer"]}
         node("older_credentials.mjs", env=environment)
 

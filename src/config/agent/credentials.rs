@@ -56,12 +56,7 @@ pub(super) fn read_credentials<E: Environment>(
         "PUBLISHED_PROOFS",
         "ed25519-2020, data-integrity, both",
         Some(PublishedProofs::Ed25519Signature2020),
-        |text| match text {
-            "ed25519-2020" => Some(PublishedProofs::Ed25519Signature2020),
-            "data-integrity" => Some(PublishedProofs::DataIntegrity),
-            "both" => Some(PublishedProofs::Both),
-            _ => None,
-        },
+        PublishedProofs::parse,
     );
     let settings = CredentialSettings {
         proofs: proofs?,

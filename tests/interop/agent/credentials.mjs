@@ -78,7 +78,7 @@ const keyOf = (document, id, purpose) => {
 };
 
 // https://www.w3.org/TR/vc-di-eddsa/#eddsa-jcs-2022
-const verifyProof = (secured, purpose, signer) => {
+export const verifyProof = (secured, purpose, signer) => {
   const { proof, ...document } = secured;
   const { proofValue, ...options } = proof ?? {};
   check(options.type === "DataIntegrityProof" && options.cryptosuite === "eddsa-jcs-2022", "another suite");
@@ -222,7 +222,7 @@ export const verifyAgent = async ({ did, public: base }, isChanging = false) => 
   const linked = state.service.filter((one) => one.type === "LinkedVerifiablePresentation");
   for (const { id, serviceEndpoint } of [...linked, implicit[1]]) {
     const isWhois = id.endsWith("#whois");
-    const [, name, kind] = isWhois ? [] : (/#vpr-schemas-(service|org|persona|cs-\d+)-(vtc|vtjsc)-vp$/.exec(id) ?? []);
+    const [, name, kind] = isWhois ? [] : (/#vpr-schemas-(service|org|persona|\d+)-(vtc|vtjsc)-vp$/.exec(id) ?? []);
     check(isWhois || name, `the fragment of ${id}`);
     check(serviceEndpoint === (isWhois ? `${base}/whois.vp` : `${base}/vt/${name}-${kind}-vp.json`), `${id} is at ${serviceEndpoint}`);
     const presentation = await getJson(serviceEndpoint, "application/json");

@@ -18,6 +18,16 @@ pub enum PublishedProofs {
 }
 
 impl PublishedProofs {
+    /// The proofs with a name of the settings: `ed25519-2020`, `data-integrity` or `both`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "ed25519-2020" => Some(Self::Ed25519Signature2020),
+            "data-integrity" => Some(Self::DataIntegrity),
+            "both" => Some(Self::Both),
+            _ => None,
+        }
+    }
+
     /// The suite of the credentials with the plain names.
     pub(crate) fn main_suite(self) -> ProofSuite {
         match self {
