@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
 use svc_agent_store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential};
-use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, backoff::Backoff};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
 use svc_otel::metrics;
 use tokio::{task::AbortHandle, time::Instant};
 
@@ -21,6 +21,7 @@ use super::{
     issuer::{CredentialIssuer, IssueRequest},
     pass::Pass,
     report::PassReport,
+    schedule::{AFTER_EVENT, PASS_PAUSE, PassSchedule},
     settings::CredentialMode,
 };
 use crate::{
@@ -29,15 +30,6 @@ use crate::{
     setup::{Setup, SetupOptions, SetupSource, read_setup},
 };
 
-/// Time between two passes without an event.
-const PASS_PAUSE: Duration = Duration::from_secs(600);
-/// Time behind an event: one block often has several.
-const AFTER_EVENT: Duration = Duration::from_secs(1);
-/// Time from the end of a pass to one that the read of a setup asks for: frequent reads of it cause few reads of the node.
-const AFTER_SETUP: Duration = Duration::from_secs(3);
-/// Pauses between passes that fail.
-const FAILURE_BACKOFF: Backoff =
-    Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(300), factor: 2.0, jitter: 0.2 };
 /// Requests that are on their way at once.
 const MAX_REQUESTS: usize = 256;
 /// Comparisons with the node that run at once: each reads some twenty answers of it.
@@ -46,15 +38,10 @@ const MAX_SETUPS: usize = 4;
 /// State of the keeper.
 pub struct State {
     args: Arc<Args>,
-    is_passing: bool,
-    /// The end of the last pass.
-    passed_at: Instant,
-    /// Whether an event came during a pass.
-    is_outdated: bool,
-    failures: u32,
+    schedule: PassSchedule,
     asked_for: BTreeSet<String>,
-    /// The time of the next pass.
-    timer: Option<(Instant, AbortHandle)>,
+    /// The wake for the next pass.
+    timer: Option<AbortHandle>,
     /// Issuances on their way, and the callers that wait for each.
     issuing: HashMap<IssueKey, Vec<ReplyPort<CredentialAnswer>>>,
     /// Comparisons with the node that run.
@@ -91,10 +78,7 @@ impl ActorBehaviour for CredentialKeeper {
         context.mailbox().send(Msg::Wake);
         Ok(State {
             args: Arc::clone(args),
-            is_passing: false,
-            passed_at: Instant::now(),
-            is_outdated: false,
-            failures: 0,
+            schedule: PassSchedule::new(Instant::now()),
             asked_for: BTreeSet::new(),
             timer: None,
             issuing: HashMap::new(),
@@ -104,10 +88,14 @@ impl ActorBehaviour for CredentialKeeper {
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         match message {
-            Msg::ChainFound | Msg::Wake => state.pass(context),
+            Msg::ChainFound => state.pass(context),
+            Msg::Wake => {
+                state.schedule.woken();
+                state.pass(context);
+            }
             Msg::RegistryChanged => {
-                state.is_outdated = true;
-                state.wake_within(context, AFTER_EVENT);
+                let pause = state.schedule.changed(Instant::now());
+                state.wake_after(context, pause);
             }
             Msg::Reissue(names) => {
                 state.asked_for.extend(names);
@@ -124,9 +112,9 @@ impl ActorBehaviour for CredentialKeeper {
             Msg::Setup { options, reply } => state.read_setup(context, options, reply),
             Msg::SetupRead { has_agent_step } => {
                 state.setups = state.setups.saturating_sub(1);
-                // The node may show facts that the last pass has not seen: their writes make no event, or it comes later.
-                if has_agent_step && !state.is_passing {
-                    state.wake_within(context, AFTER_SETUP.saturating_sub(state.passed_at.elapsed()).max(AFTER_EVENT));
+                if has_agent_step {
+                    let pause = state.schedule.setup_read(Instant::now());
+                    state.wake_after(context, pause);
                 }
             }
             Msg::Remove { id, reply } => state.remove(context, id, reply),
@@ -135,7 +123,7 @@ impl ActorBehaviour for CredentialKeeper {
     }
 
     fn observe(state: &State) -> Value {
-        json!({"issuing": state.issuing.len(), "failures": state.failures})
+        json!({"issuing": state.issuing.len(), "failures": state.schedule.failures()})
     }
 }
 
@@ -146,19 +134,11 @@ impl State {
         Some(self.args.issuer.on_chain(access))
     }
 
-    fn wake_after(&mut self, context: &ActorContext<Msg>, pause: Duration) {
-        let timer = (Instant::now() + pause, context.send_after(pause, Msg::Wake));
-        if let Some((_, earlier)) = self.timer.replace(timer) {
+    /// Wakes after a pause, in place of any other wake; `None` leaves the one that is due.
+    fn wake_after(&mut self, context: &ActorContext<Msg>, pause: Option<Duration>) {
+        let Some(pause) = pause else { return };
+        if let Some(earlier) = self.timer.replace(context.send_after(pause, Msg::Wake)) {
             earlier.abort();
-        }
-    }
-
-    /// Wakes after a pause, unless an earlier pass is due: events that never end delay none.
-    fn wake_within(&mut self, context: &ActorContext<Msg>, pause: Duration) {
-        let now = Instant::now();
-        let is_due = |due: Instant| due > now && due <= now + pause;
-        if !self.timer.as_ref().is_some_and(|(due, _)| is_due(*due)) {
-            self.wake_after(context, pause);
         }
     }
 
@@ -166,8 +146,7 @@ impl State {
         if self.args.settings.mode == CredentialMode::Off {
             return;
         }
-        let Some(issuer) = self.issuer().filter(|_| !self.is_passing) else { return };
-        (self.is_passing, self.is_outdated) = (true, false);
+        let Some(issuer) = self.issuer().filter(|_| self.schedule.begin()) else { return };
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         let asked_for = self.asked_for.clone();
         context.spawn(async move {
@@ -183,7 +162,6 @@ impl State {
     }
 
     fn end_pass(&mut self, context: &ActorContext<Msg>, ended: Result<PassReport, String>) {
-        (self.is_passing, self.passed_at) = (false, Instant::now());
         let mut longest = PASS_PAUSE;
         let has_failure = match ended {
             Ok(report) => {
@@ -204,13 +182,8 @@ impl State {
                 true
             }
         };
-        let pause = match (self.is_outdated, has_failure) {
-            (true, _) => AFTER_EVENT,
-            (false, true) => FAILURE_BACKOFF.delay(self.failures, fastrand::f64()).min(longest),
-            (false, false) => longest,
-        };
-        self.failures = if has_failure { self.failures.saturating_add(1) } else { 0 };
-        self.wake_after(context, pause);
+        let pause = self.schedule.ended(Instant::now(), has_failure, longest);
+        self.wake_after(context, Some(pause));
     }
 
     /// Answers a request that cannot be served now, and returns the issuer of one that can.

@@ -18,6 +18,7 @@ mod issuer_parts;
 mod judge;
 mod pass;
 mod report;
+mod schedule;
 mod schema_pass;
 mod session_locks;
 mod settings;
