@@ -213,6 +213,12 @@ def identity():
         node("keys.mjs", "stolen", env=environment)
         node("credentials.mjs", env=environment)
         verify_logs(logs)
+    # An agent with an ecosystem of its own presents the credentials of its schemas too.
+    home = out("ecosystem")
+    with Devnet("--scenario", "peers", "--block-time", "200ms", "--home", home) as told:
+        trusted = json.dumps(told["agents"][:2])
+        environment = {"SVC_AGENTS": trusted, "SVC_INDEXER": told["indexer"], "SVC_HOME": str(home), "SVC_BINARY": str(BINARY)}
+        node("credentials.mjs", env=os.environ | environment)
 
 
 def older_credentials():

@@ -203,6 +203,13 @@ const verifyIssuance = async (credential, schema) => {
   check(Math.floor(expected / 1_000) === Date.parse(validUntil) / 1_000, `${id} ends at ${validUntil} instead of ${new Date(expected).toISOString()}`);
 };
 
+// The credential of a schema of the agent's own ecosystem is the file at its id.
+const verifySchemaCredential = async (credential, state) => {
+  check(credential.issuer === state.id, `${credential.id} is of ${credential.issuer}`);
+  check(canonicalize(await getJson(credential.id)) === canonicalize(credential), `${credential.id} is another file`);
+  return verifyAndRefuseCopies(credential, "assertionMethod", state);
+};
+
 // Verifies a document and its presentations; returns the document, the credentials, and the number of refused copies. While credentials
 // are being replaced, one file may have the old ones and the next one the new ones.
 export const verifyAgent = async ({ did, public: base }, isChanging = false) => {
@@ -236,6 +243,10 @@ export const verifyAgent = async ({ did, public: base }, isChanging = false) => 
     }
     check(isWhois || shown.length === 1, `${shown.length} credentials in ${id}`);
     for (const credential of shown) {
+      if (kind === "vtjsc") {
+        copies += await verifySchemaCredential(credential, state);
+        continue;
+      }
       const known = credentials.get(credential.id);
       check(!known || canonicalize(known) === canonicalize(credential), `${credential.id} has two forms`);
       if (known) continue;
