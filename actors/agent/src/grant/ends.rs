@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 
 use prost_types::Timestamp;
-use svc_agent_core::{grant::AgentAccount, participant::state_of};
+use svc_agent_core::{
+    grant::AgentAccount,
+    participant::{has_beginning, state_at_node},
+};
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_pipeline::{RegistryChain, query_fee_allowance};
 use svc_wire::{
     participant_state::ParticipantState,
     proto::svc::pp::v1::{Participant, QueryListParticipantsRequest, QueryListParticipantsResponse},
+    proto_registry::NodeGeneration,
     timestamp,
 };
 
@@ -42,12 +46,13 @@ pub async fn read_ends(
     let path = chain.registry.namespace().query_path("pp", "ListParticipants");
     let participants: QueryListParticipantsResponse = node.query(&path, &request, 0).await?;
     let records = read_authorizations(node, chain, agent.corporation_id, &agent.address).await?;
-    // Where rights end with their participant, an expiration is that of a spend cycle.
+    // Where rights end with their participant, or a record has a period, an expiration is that of a spend cycle.
     let has_own_ends = chain.release.has_own_record_limits();
     let records = records.into_iter().filter(|_| has_own_ends).flat_map(|one| one.records);
+    let records = records.filter(|one| one.period.is_none());
     let records: BTreeMap<u64, Option<Timestamp>> = records.map(|one| (one.participant_id, one.expiration)).collect();
     let own = participants.participants.iter().filter(|one| one.corporation_id == agent.corporation_id);
-    let mut ends = ends_of(own, &records, now);
+    let mut ends = ends_of(own, &records, (now, chain.release.generation));
     let corporation = read_corporation_account(node, chain, agent.corporation_id).await?;
     let allowance = query_fee_allowance(node, &corporation, &agent.address, &chain.params.denom).await?;
     ends.extend(allowance.map(|one| RegistryEnd { name: "fee allowance".to_owned(), until: one.expiration }));
@@ -58,12 +63,12 @@ pub async fn read_ends(
 fn ends_of<'a>(
     participants: impl Iterator<Item = &'a Participant>,
     records: &BTreeMap<u64, Option<Timestamp>>,
-    now: &Timestamp,
+    (now, generation): (&Timestamp, Option<NodeGeneration>),
 ) -> Vec<RegistryEnd> {
     let nanos = timestamp::unix_nanos(now);
     let counts = |one: &&Participant| {
-        let state = state_of(one, nanos);
-        one.effective_from.is_some()
+        let state = state_at_node(one, nanos, generation);
+        has_beginning(one, generation)
             && matches!(state, ParticipantState::Active | ParticipantState::Future | ParticipantState::Expired)
     };
     let last = |one: &Participant| one.effective_until.map_or(i64::MAX, |until| until.seconds);
@@ -109,13 +114,19 @@ mod tests {
         let all = [participant(1, 3, Some(50)), participant(2, 3, Some(200)), participant(3, 4, Some(60)), revoked];
         let records = BTreeMap::from([(1, at(50)), (2, at(150))]);
         let now = Timestamp { seconds: 100, nanos: 0 };
-        let found = ends_of(all.iter(), &records, &now);
-        let shown: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.until.map(|until| until.seconds))).collect();
         let expected = [
             ("ISSUER participant 2 of schema 3", Some(200)),
             ("rights by participant 2", Some(150)),
             ("ISSUER participant 3 of schema 4", Some(60)),
         ];
-        assert_eq!(shown, expected);
+        let unset = Participant { effective_from: None, ..participant(4, 5, Some(300)) };
+        let all = all.into_iter().chain([unset]).collect::<Vec<_>>();
+        for (generation, begun) in [(NodeGeneration::N0, 3), (NodeGeneration::N1, 4), (NodeGeneration::N3, 4)] {
+            let found = ends_of(all.iter(), &records, (&now, Some(generation)));
+            let shown: Vec<_> =
+                found.iter().map(|one| (one.name.as_str(), one.until.map(|until| until.seconds))).collect();
+            assert_eq!(shown[..3], expected, "{generation}");
+            assert_eq!(shown.len(), begun, "{generation}: one without a beginning, {shown:?}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
-use svc_agent_core::participant::state_of;
+use svc_agent_core::participant::state_at_node;
 use svc_wire::{
     participant_state::ParticipantState,
     proto::{
@@ -125,7 +125,7 @@ impl<'a> Participation<'a> {
     }
 
     fn state(&self, participant: &Participant) -> ParticipantState {
-        state_of(participant, timestamp::unix_nanos(&self.facts.now))
+        state_at_node(participant, timestamp::unix_nanos(&self.facts.now), self.facts.generation)
     }
 
     fn is_candidate(&self, participant: &Participant) -> bool {
@@ -155,8 +155,7 @@ impl<'a> Participation<'a> {
         let is_applicant = participant.op_state() == OnboardingState::Pending && participant.effective_from.is_none();
         let state = self.state(participant);
         match state {
-            ParticipantState::Active if participant.effective_from.is_some() => {}
-            ParticipantState::Future => {}
+            ParticipantState::Active | ParticipantState::Future => {}
             ParticipantState::Inactive if is_applicant => {}
             _ => return Situation::Absent,
         }
@@ -180,12 +179,12 @@ impl<'a> Participation<'a> {
         match (state, expires) {
             (ParticipantState::Future, _) => Situation::Begins(participant),
             (ParticipantState::Inactive, _) => Situation::Applied(participant),
-            (_, Some(expires)) if expires > self.now() => {
-                Situation::Usable { participant, end: Some(until.map_or(expires, |until| until.min(expires))) }
-            }
-            // With a period, the first use behind an end begins the next cycle.
+            // With a period it is the end of a cycle, and the first use after it begins the next one.
             (_, Some(_)) if record.is_some_and(|record| record.period.is_some()) => {
                 Situation::Usable { participant, end: until }
+            }
+            (_, Some(expires)) if expires > self.now() => {
+                Situation::Usable { participant, end: Some(until.map_or(expires, |until| until.min(expires))) }
             }
             (_, None) if may_lack_end => Situation::Usable { participant, end: until },
             _ => Situation::Ended(participant),
@@ -253,6 +252,7 @@ impl<'a> Participation<'a> {
         message.insert("validator_participant_id".to_owned(), validator.id.into());
         message.insert("did".to_owned(), self.facts.agent.did.as_str().into());
         if is_open {
+            // Later nodes take a participant without a beginning, and how they store it is not known: all of them take one with it.
             let begins = seconds(validator.effective_from.as_ref()).unwrap_or_default();
             let from = (self.facts.clock.seconds + self.lead_seconds()).max(begins);
             message.insert("effective_from".to_owned(), text(from).into());
@@ -368,7 +368,9 @@ impl<'a> Participation<'a> {
         if participant.op_state() == OnboardingState::Pending {
             return Some(self.validation(participant));
         }
-        let span = end - seconds(participant.effective_from.as_ref()).unwrap_or(end);
+        // One without a beginning of its own began with its block.
+        let begin = participant.effective_from.as_ref().or(participant.created.as_ref());
+        let span = end - seconds(begin).unwrap_or(end);
         if end - self.now() > EXTEND_SECONDS.min(span / 3) {
             return None;
         }

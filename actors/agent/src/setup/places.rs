@@ -1,7 +1,7 @@
 //! The places of the participants that the DID needs: their schemas, and the participants under which they are made.
 
 use prost_types::Timestamp;
-use svc_agent_core::participant::state_of;
+use svc_agent_core::participant::state_at_node;
 use svc_trust::EssentialCredential;
 use svc_wire::{
     participant_state::ParticipantState,
@@ -9,7 +9,6 @@ use svc_wire::{
         cs::v1::IssuerOnboardingMode,
         pp::v1::{Participant, ParticipantRole},
     },
-    proto_registry::NodeGeneration,
     timestamp,
 };
 
@@ -220,7 +219,7 @@ impl SetupSource<'_> {
         now: &Timestamp,
     ) -> Result<Option<Participant>, WriteStop> {
         let is_over = |one: &Participant| {
-            let state = state_of(one, timestamp::unix_nanos(now));
+            let state = self.state_of(one, now);
             !matches!(state, ParticipantState::Active | ParticipantState::Future | ParticipantState::Inactive)
         };
         let known = participants.iter().filter(|one| {
@@ -236,13 +235,12 @@ impl SetupSource<'_> {
     }
 
     fn usable(&self, found: Vec<Participant>, now: &Timestamp) -> Vec<Participant> {
-        let now = timestamp::unix_nanos(now);
-        // The oldest nodes take one without a beginning for one that has not begun; to the others it began with its block.
-        let may_begin_unsaid = self.account.pipeline().release().generation > Some(NodeGeneration::N0);
-        let is_usable = |one: &Participant| {
-            (one.effective_from.is_some() || may_begin_unsaid) && state_of(one, now) == ParticipantState::Active
-        };
-        found.into_iter().filter(is_usable).collect()
+        found.into_iter().filter(|one| self.state_of(one, now) == ParticipantState::Active).collect()
+    }
+
+    fn state_of(&self, participant: &Participant, now: &Timestamp) -> ParticipantState {
+        let generation = self.account.pipeline().release().generation;
+        state_at_node(participant, timestamp::unix_nanos(now), generation)
     }
 }
 

@@ -10,7 +10,6 @@ use svc_wire::proto::svc::{
     de::v1::ParticipantAuthorizationRecord,
     pp::v1::{OnboardingState, Participant, ParticipantRole},
 };
-use svc_wire::proto_registry::NodeGeneration;
 
 use super::{
     SetupOptions, SetupStep, StepActor, StepState,
@@ -21,6 +20,8 @@ use super::{
     plan::plan,
 };
 use crate::credentials::ClaimProblem;
+
+mod generations;
 
 const NOW: i64 = 1_800_000_000;
 const DAY: i64 = 86_400;
@@ -384,25 +385,4 @@ fn each_setting_that_keeps_a_credential_from_being_issued_is_a_step() {
         ]
     );
     assert!(last[0].reason.starts_with("ECS_CLAIMS_SERVICE_NAME: not set; allowed: a text"), "{}", last[0].reason);
-}
-
-#[test]
-fn rights_without_an_end_are_usable_where_the_node_says_so() {
-    let ended = |expiration: Option<i64>, generation| {
-        let facts = facts(Ok(place(OPEN)), vec![issuer()], vec![record(expiration)]);
-        let step = plan(&SetupFacts { generation, ..facts }, &SetupOptions::default()).steps.remove(1);
-        step.state != StepState::Done
-    };
-    use NodeGeneration::{N0, N1, N3};
-    for (expiration, generation, is_ended) in [
-        (None, None, true),
-        (None, Some(N0), true),
-        (None, Some(N1), false),
-        (None, Some(N3), false),
-        (Some(NOW - DAY), Some(N1), true),
-        (Some(NOW - DAY), Some(N3), false),
-        (Some(NOW + 100 * DAY), Some(N0), false),
-    ] {
-        assert_eq!(ended(expiration, generation), is_ended, "{expiration:?} {generation:?}");
-    }
 }

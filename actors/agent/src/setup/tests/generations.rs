@@ -1,0 +1,93 @@
+//! The plan at nodes of each generation: participants without a beginning, records without an end, and spend cycles.
+
+use svc_wire::proto_registry::NodeGeneration::{self, N0, N1, N2, N3, N4};
+
+use super::*;
+
+/// Every generation, and one that is not known.
+fn generations() -> impl Iterator<Item = Option<NodeGeneration>> {
+    [None].into_iter().chain(NodeGeneration::ALL.map(Some))
+}
+
+/// The steps of a participant with a record, at a node of a generation.
+fn steps_at(
+    generation: Option<NodeGeneration>,
+    participant: Participant,
+    record: ParticipantAuthorizationRecord,
+) -> Vec<SetupStep> {
+    of_participant(&SetupFacts { generation, ..facts(Ok(place(OPEN)), vec![participant], vec![record]) })
+}
+
+#[test]
+fn a_participant_without_a_beginning_is_there_where_the_node_has_it_begun() {
+    let unset = || Participant { effective_from: None, created: at(NOW - 300 * DAY), ..issuer() };
+    let good = || record(Some(NOW + 100 * DAY));
+    for generation in generations() {
+        let found = steps_at(generation, unset(), good());
+        let [step] = &found[..] else { panic!("{generation:?} {found:#?}") };
+        let is_begun = generation > Some(N0);
+        let expected = if is_begun { StepState::Done } else { StepState::Missing };
+        assert_eq!(step.state, expected, "{generation:?} {step:#?}");
+        assert_eq!(step.tool.is_none(), is_begun, "{generation:?} {step:#?}");
+    }
+    // It began with its block: the last third of its time is counted from there.
+    let short = || Participant { created: at(NOW - 5 * DAY), effective_until: at(NOW + DAY), ..unset() };
+    for (generation, names) in [
+        (Some(N0), &["service-issuer"][..]),
+        (Some(N1), &["service-issuer", "service-issuer-extension"]),
+        (Some(N3), &["service-issuer", "service-issuer-extension"]),
+    ] {
+        let found = steps_at(generation, short(), good());
+        assert_eq!(found.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), names, "{generation:?}");
+    }
+}
+
+#[test]
+fn a_participant_is_created_with_a_beginning_at_every_node() {
+    for generation in generations() {
+        let facts = SetupFacts { generation, ..facts(Ok(place(OPEN)), vec![], vec![]) };
+        let found = of_participant(&facts);
+        let message = found[0].message.as_ref().expect("a message");
+        assert_eq!(message["effective_from"], "2027-01-15T08:00:30Z", "{generation:?}");
+    }
+}
+
+#[test]
+fn rights_without_an_end_are_usable_where_the_node_says_so() {
+    let minute = Some(prost_types::Duration { seconds: 60, nanos: 0 });
+    // The participant lasts until 25 April.
+    let (by_participant, by_record) = (Some("2027-04-25"), Some("2027-02-24"));
+    let (past, ahead) = (Some(NOW - DAY), Some(NOW + 40 * DAY));
+    for (expiration, period, generation, until) in [
+        (None, None, None, None),
+        (None, None, Some(N0), None),
+        (None, None, Some(N1), by_participant),
+        (None, None, Some(N3), by_participant),
+        (past, None, None, None),
+        (past, None, Some(N0), None),
+        (Some(NOW), None, Some(N2), None),
+        (past, None, Some(N3), by_participant),
+        (past, None, Some(N4), by_participant),
+        (ahead, None, None, by_record),
+        (ahead, None, Some(N0), by_record),
+        (ahead, None, Some(N2), by_record),
+        (ahead, None, Some(N3), by_participant),
+        // The first use after the end of a cycle begins the next one. Without an end the oldest nodes begin none.
+        (past, minute, None, by_participant),
+        (past, minute, Some(N0), by_participant),
+        (Some(NOW), minute, Some(N1), by_participant),
+        (past, minute, Some(N3), by_participant),
+        (ahead, minute, Some(N0), by_participant),
+        (ahead, minute, Some(N3), by_participant),
+        (None, minute, Some(N0), None),
+        (None, minute, Some(N1), by_participant),
+        (None, minute, Some(N3), by_participant),
+    ] {
+        let record = ParticipantAuthorizationRecord { period, ..record(expiration) };
+        let found = steps_at(generation, issuer(), record);
+        let case = format!("{expiration:?} {period:?} {generation:?}: {}", found[0].reason);
+        assert_eq!(found[0].state == StepState::Done, until.is_some(), "{case}");
+        let shown = ["2027-04-25", "2027-02-24"].into_iter().find(|day| found[0].reason.contains(day));
+        assert_eq!(shown, until, "{case}");
+    }
+}
