@@ -1,6 +1,7 @@
 //! Reads of authorizations and fee grants.
 
 use serde_json::Value;
+use svc_wire::participant_state::ParticipantState;
 
 use super::entity_scan::{contains_text, is_unexpired};
 use crate::{
@@ -49,18 +50,28 @@ impl IndexReader {
         &self,
         request: &ReadRequest<'_>,
     ) -> Result<Value, ReadError> {
-        let is_active_only = request.params.flag("only_active") == Some(true);
         let participant = request.params.number("participant_id");
         let is_wanted = |body: &Value| {
-            let records = body["records"].as_array().map_or(&[][..], Vec::as_slice);
-            participant.is_none_or(|id| records.iter().any(|record| record["participant_id"] == id))
-                && (!is_active_only || records.iter().any(|record| is_unexpired(record, request.block_time)))
+            participant.is_none_or(|id| records(body).iter().any(|record| record["participant_id"] == id))
         };
         let filter = authorization_filter(request, "corporation_id", "vs_operator");
         Ok(wrap_member(
             "authorizations",
             self.list_entities(request, EntityKind::VsOperatorAuthorization, &filter, is_wanted).await?,
         ))
+    }
+
+    /// Whether an authorization of a VS operator has a record that counts.
+    pub(super) async fn has_active_record(&self, request: &ReadRequest<'_>, body: &Value) -> Result<bool, ReadError> {
+        for record in records(body) {
+            let id = record["participant_id"].as_u64().unwrap_or_default();
+            let participant = self.store.entity(EntityKind::Participant, id, request.height).await?;
+            let state = participant.map(|body| ParticipantState::derive_at(&body, request.block_time));
+            if is_active_record(record, state, request.block_time) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     pub(in crate::read) async fn fee_grants(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
@@ -75,6 +86,18 @@ impl IndexReader {
         let filter = authorization_filter(request, "grantor_corporation_id", "grantee");
         Ok(wrap_member("fee_grants", self.list_entities(request, EntityKind::FeeGrant, &filter, is_wanted).await?))
     }
+}
+
+fn records(body: &Value) -> &[Value] {
+    body["records"].as_array().map_or(&[][..], Vec::as_slice)
+}
+
+/// Whether a record of a VS operator counts at an instant. With a period its expiration is the end of a cycle: the first use after it opens
+/// the next one. The right ends with its participant, whose end newer nodes do not repeat in the record.
+fn is_active_record(record: &Value, participant: Option<ParticipantState>, now: i128) -> bool {
+    let has_participant =
+        participant.is_none_or(|state| matches!(state, ParticipantState::Active | ParticipantState::Future));
+    has_participant && (record.get("period").is_some() || is_unexpired(record, now))
 }
 
 /// Returns the filter by the granting corporation and the receiving account.

@@ -62,7 +62,7 @@ impl IndexReader {
                 let row = MeasuredEntity { id: stored.id, body: stored.body, measures };
                 let is_newer = after.as_deref().is_none_or(|after| modified_time(&row.body) > after);
                 let is_wanted = is_newer && is_within(&row.measures, &bounds) && keep(&row);
-                if is_wanted && self.is_anchored(kind, &row.body, request.height, &mut known).await? {
+                if is_wanted && self.may_show(request, kind, &row.body, &mut known).await? {
                     found.push(row);
                 }
                 if found.len() == limit {
@@ -72,6 +72,22 @@ impl IndexReader {
             if is_last {
                 return Ok(found);
             }
+        }
+    }
+
+    /// Whether a list may show an entity, as far as other entities decide that.
+    async fn may_show(
+        &self,
+        request: &ReadRequest<'_>,
+        kind: EntityKind,
+        body: &Value,
+        known: &mut AnchoredProposals,
+    ) -> Result<bool, ReadError> {
+        match kind {
+            EntityKind::VsOperatorAuthorization if request.params.flag("only_active") == Some(true) => {
+                self.has_active_record(request, body).await
+            }
+            _ => self.is_anchored(kind, body, request.height, known).await,
         }
     }
 

@@ -163,3 +163,63 @@ async fn the_history_of_a_deposit_has_the_chain_s_names_also_of_rows_of_earlier_
         assert_eq!(shown, expected, "{answer}");
     }
 }
+
+#[tokio::test]
+async fn an_authorization_of_a_vs_operator_counts_until_the_participant_of_a_record_ends() {
+    let participant = |id: u64, changes: &Value| {
+        let mut body = json!({"id": id, "op_state": "VALIDATED", "effective_from": time(1)});
+        for (name, value) in changes.as_object().expect("members") {
+            body[name] = value.clone();
+        }
+        EntityChange::new(EntityKind::Participant, Some(id), Some(body))
+    };
+    let authorization = |id: u64, records: Value| {
+        let body = json!({"id": id, "corporation_id": 7, "vs_operator": "svc1service", "records": records});
+        EntityChange::new(EntityKind::VsOperatorAuthorization, Some(id), Some(body))
+    };
+    let changes = vec![
+        participant(1, &json!({"effective_until": time(5)})),
+        participant(2, &json!({})),
+        participant(3, &json!({"op_state": "PENDING", "effective_from": null})),
+        participant(4, &json!({"effective_from": time(4)})),
+        participant(5, &json!({"slashed": time(1)})),
+        // As newer nodes have it: no expiration, or that of a cycle.
+        authorization(11, json!([{"participant_id": 1}])),
+        authorization(12, json!([{"participant_id": 2, "expiration": time(3), "period": "1s"}])),
+        authorization(13, json!([{"participant_id": 1, "expiration": time(3), "period": "1s"}])),
+        authorization(14, json!([{"participant_id": 3}])),
+        authorization(15, json!([{"participant_id": 4}])),
+        authorization(16, json!([{"participant_id": 5}])),
+        // As older ones have it: the expiration is the end of the right.
+        authorization(21, json!([{"participant_id": 2, "expiration": time(3)}])),
+        authorization(22, json!([{"participant_id": 1, "expiration": time(5)}])),
+        authorization(23, json!([{"participant_id": 3, "expiration": time(1)}, {"participant_id": 2}])),
+        // One without records, and one of a participant that the index lacks.
+        authorization(31, json!([])),
+        authorization(32, json!([{"participant_id": 9, "expiration": time(3)}])),
+    ];
+    let empty = (2..=6).map(|height| block(height, Vec::new(), &[]));
+    let blocks: Vec<BlockWrite> = [block(1, changes, &[])].into_iter().chain(empty).collect();
+    let reader = reader(&blocks).await;
+    for (height, expected) in [
+        (2, &[11, 12, 13, 15, 21, 22, 23, 32][..]),
+        (3, &[11, 12, 13, 15, 22, 23]),
+        (5, &[12, 15, 23]),
+        (6, &[12, 15, 23]),
+    ] {
+        let query = (&[][..], "only_active=true&sort=id");
+        let answer = ask(&reader, "de.listVSOperatorAuthorizations", query, Some(height)).await.expect("an answer");
+        let rows = answer["authorizations"].as_array().expect("a list");
+        let found: Vec<u64> = rows.iter().filter_map(|row| row["id"].as_u64()).collect();
+        assert_eq!(found, expected, "{height}");
+        // A page has as many as it may.
+        let query = (&[][..], "only_active=true&sort=id&limit=2&min_id=13");
+        let answer = ask(&reader, "de.listVSOperatorAuthorizations", query, Some(height)).await.expect("an answer");
+        assert_eq!(
+            answer["authorizations"].as_array().map(Vec::len),
+            Some(2.min(expected.iter().filter(|id| **id >= 13).count()))
+        );
+    }
+    let all = ask(&reader, "de.listVSOperatorAuthorizations", (&[], "sort=id"), None).await.expect("an answer");
+    assert_eq!(all["authorizations"].as_array().map(Vec::len), Some(11));
+}
