@@ -11,7 +11,10 @@ use svc_pipeline::{
     Pipeline, SigningPolicy, SubmitError, WriteError, WriteFailure, WriteIntent, WriteOrigin, WriteOutcome,
     WriteStatus, WriteTask, query_account, query_balance,
 };
-use svc_wire::chain_error::{ChainErrorKind, PARTICIPANT_NOT_ACTIVE};
+use svc_wire::{
+    chain_error::{ChainErrorKind, PARTICIPANT_NOT_ACTIVE},
+    timestamp,
+};
 use tracing::{Instrument, Span};
 
 use crate::{
@@ -27,11 +30,19 @@ const UNDECIDED_LOOK: Duration = Duration::from_secs(60);
 /// Registered text of de/1106. A simulation has no code of its own.
 const RECORD_HAS_ENDED: &str = "operator authorization has expired";
 
+/// The reason for which nothing is sent before something changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub reason: BlockedReason,
+    /// Time of the chain at which the allowance that pays the fee refills, where that is the lack.
+    pub refills_at: Option<Timestamp>,
+}
+
 /// A write that ended without its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WriteStop {
     /// It cannot be sent before grants, fees or funds change.
-    Blocked(BlockedReason),
+    Blocked(Block),
     /// The chain has refused it, or it cannot be made as it is.
     Failed(String),
     /// Node, signer or journal have not answered. Nothing is known against it: a later attempt may succeed.
@@ -42,7 +53,7 @@ impl WriteStop {
     /// The reason, as logs and callers read it.
     pub fn reason(&self) -> &str {
         match self {
-            Self::Blocked(reason) => reason.as_str(),
+            Self::Blocked(block) => block.reason.as_str(),
             Self::Failed(reason) | Self::Unanswered(reason) => reason,
         }
     }
@@ -68,15 +79,15 @@ impl From<JournalError> for WriteStop {
 
 impl From<BlockedReason> for WriteStop {
     fn from(reason: BlockedReason) -> Self {
-        Self::Blocked(reason)
+        Self::Blocked(Block { reason, refills_at: None })
     }
 }
 
 impl From<SubmitError> for WriteStop {
     fn from(error: SubmitError) -> Self {
         match error {
-            SubmitError::AboveCeiling(_) => Self::Blocked(BlockedReason::FeeAboveCeiling),
-            SubmitError::NoAccount { .. } => Self::Blocked(BlockedReason::NoFees),
+            SubmitError::AboveCeiling(_) => BlockedReason::FeeAboveCeiling.into(),
+            SubmitError::NoAccount { .. } => BlockedReason::NoFees.into(),
             // A simulation takes no fee: the coins are those of the message.
             SubmitError::Simulation(error)
                 if matches!(
@@ -84,14 +95,12 @@ impl From<SubmitError> for WriteStop {
                     ChainErrorKind::SpendLimitExceeded | ChainErrorKind::InsufficientFees
                 ) =>
             {
-                Self::Blocked(BlockedReason::NoFunds)
+                BlockedReason::NoFunds.into()
             }
             // The oldest nodes take a record without an end for one that has ended, and later ones look at its participant first.
-            SubmitError::Simulation(error) if error.raw_log.contains(RECORD_HAS_ENDED) => {
-                Self::Blocked(BlockedReason::NoGrant)
-            }
+            SubmitError::Simulation(error) if error.raw_log.contains(RECORD_HAS_ENDED) => BlockedReason::NoGrant.into(),
             SubmitError::Simulation(error) if error.raw_log.contains(PARTICIPANT_NOT_ACTIVE) => {
-                Self::Blocked(BlockedReason::NoParticipant)
+                BlockedReason::NoParticipant.into()
             }
             SubmitError::Simulation(_) | SubmitError::NotTaken { .. } => Self::Failed(error.to_string()),
             // Nothing was sent. Of a write that was restored a block is known, which the next attempt finds at the node.
@@ -230,12 +239,20 @@ impl AccountWrite<'_> {
         }
     }
 
+    /// The lack of a payer, until the refill of the allowance where the newest block is before that.
+    fn without_fees(&self, grant: &AgentGrant) -> WriteStop {
+        let head = self.pipeline().clock().head_time();
+        let is_ahead = |at: &Timestamp| head.as_ref().is_none_or(|head| !timestamp::is_at_or_before(at, head));
+        WriteStop::Blocked(Block { reason: BlockedReason::NoFees, refills_at: grant.refills_at.filter(is_ahead) })
+    }
+
     /// Chooses the payer of the fee, and shows by a simulation that the message would succeed.
     pub async fn choose_payer(
         &self,
         message: &EncodedMessage,
-        granter: Option<FeeGranter>,
+        grant: &AgentGrant,
     ) -> Result<Option<FeeGranter>, WriteStop> {
+        let granter = grant.granter();
         let (chain, node) = (&self.account.access.chain, self.pipeline().node());
         let own = (DEFAULT_PRINCIPAL, FeeLimits::default());
         let address = self.pipeline().identity().address.to_string();
@@ -257,7 +274,7 @@ impl AccountWrite<'_> {
         };
         match estimate {
             Ok(_) => Ok(granter),
-            Err(EstimateError::InsufficientBalance { .. }) => Err(BlockedReason::NoFees.into()),
+            Err(EstimateError::InsufficientBalance { .. }) => Err(self.without_fees(grant)),
             Err(EstimateError::Submit(error)) => Err(error.into()),
             Err(EstimateError::Node(error)) => Err(error.into()),
         }

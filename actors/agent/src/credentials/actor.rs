@@ -7,7 +7,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
+use svc_agent_core::{
+    error::{AgentPart, Refusal, RefusalCode},
+    grant::{pause_before_look, time_to_refill},
+};
 use svc_agent_store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
 use svc_otel::metrics;
@@ -171,6 +174,9 @@ impl State {
                 if let Some(begins_in) = report.begins_in {
                     longest = longest.min(Duration::from_secs(begins_in) + AFTER_EVENT);
                 }
+                let time = self.issuer().map(|issuer| issuer.account.chain_time());
+                let refills_in = report.refills_at.zip(time).map(|(at, now)| time_to_refill(&at, &now));
+                longest = pause_before_look(longest, refills_in);
                 for (name, reason) in &report.waiting {
                     tracing::warn!(name, reason, "a credential waits");
                 }

@@ -88,9 +88,8 @@ impl CredentialIssuer {
         if tx_hash.is_none() && !self.registry().has_session(id, row.issuer_participant).await? {
             let grant =
                 self.account.read_grant(&WantedGrant::to_issue(row.schema_id, Some(row.issuer_participant))).await?;
-            let granter = grant.granter();
             let session = MsgCreateOrUpdateParticipantSession {
-                corporation: grant.corporation,
+                corporation: grant.corporation.clone(),
                 operator: self.account.pipeline().identity().address.to_string(),
                 id: id.to_owned(),
                 issuer_participant_id: row.issuer_participant,
@@ -101,7 +100,7 @@ impl CredentialIssuer {
             let type_url = namespace.type_url("pp", "MsgCreateOrUpdateParticipantSession");
             let value = session.encode_to_vec();
             let message = EncodedMessage { message: Any { type_url, value }, needs_grant: true };
-            let granter = write.choose_payer(&message, granter).await?;
+            let granter = write.choose_payer(&message, &grant).await?;
             // An earlier incarnation may have been killed while the signer had its write.
             tx_hash = write.find_earlier(&silent).await?;
             if tx_hash.is_none() {

@@ -34,7 +34,7 @@ use super::{
     unsigned::{SignedCredential, UnsignedCredential, has_signable_subject, subject_of},
 };
 use crate::{
-    account_write::{WriteStop, WritingAccount},
+    account_write::{Block, WriteStop, WritingAccount},
     document::{plain_method, prover_for},
     grant::AgentGrant,
     keeper::KeeperHandle,
@@ -79,9 +79,10 @@ impl IssueStop {
     pub fn into_refusal(self) -> Refusal {
         match self {
             Self::Refused(refusal) => refusal,
-            Self::Stopped(WriteStop::Blocked(
-                reason @ (BlockedReason::NoParticipant | BlockedReason::NoGrant | BlockedReason::GrantExpired),
-            )) => {
+            Self::Stopped(WriteStop::Blocked(Block {
+                reason: reason @ (BlockedReason::NoParticipant | BlockedReason::NoGrant | BlockedReason::GrantExpired),
+                ..
+            })) => {
                 let message = format!(
                     "the agent may not issue credentials of this schema: {} (svc agent init shows the step)",
                     reason.as_str()

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use prost_types::Timestamp;
+use svc_wire::timestamp;
+
 use super::{
     claims::{ClaimProblem, problems_text},
     issuer::IssueStop,
 };
-use crate::account_write::WriteStop;
+use crate::account_write::{Block, WriteStop};
 
 /// The end of a pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,11 +22,19 @@ pub struct PassReport {
     pub has_failure: bool,
     /// Seconds until a participant of the DID begins: no event announces that.
     pub begins_in: Option<u64>,
+    /// The earliest time of the chain at which an allowance refills that a write waits for.
+    pub refills_at: Option<Timestamp>,
 }
 
 impl PassReport {
     pub(super) fn wait(&mut self, name: &str, stop: &WriteStop) {
-        self.has_failure |= !matches!(stop, WriteStop::Blocked(_));
+        match stop {
+            WriteStop::Blocked(Block { refills_at, .. }) => {
+                let both = self.refills_at.into_iter().chain(*refills_at);
+                self.refills_at = both.min_by_key(timestamp::unix_nanos);
+            }
+            WriteStop::Failed(_) | WriteStop::Unanswered(_) => self.has_failure = true,
+        }
         self.waiting.insert(name.to_owned(), stop.reason().to_owned());
     }
 
@@ -72,5 +83,32 @@ pub(super) enum OwnStop {
 impl<T: Into<IssueStop>> From<T> for OwnStop {
     fn from(stop: T) -> Self {
         Self::Issue(stop.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_agent_core::grant::BlockedReason;
+
+    use super::*;
+
+    #[test]
+    fn a_pass_knows_the_earliest_refill_that_a_write_waits_for() {
+        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+        let without_fees = |refills_at| WriteStop::Blocked(Block { reason: BlockedReason::NoFees, refills_at });
+        let mut report = PassReport::default();
+        for (name, refills_at, earliest) in [
+            ("a", None, None),
+            ("b", at(90), at(90)),
+            ("c", at(120), at(90)),
+            ("d", at(60), at(60)),
+            ("e", None, at(60)),
+        ] {
+            report.wait(name, &without_fees(refills_at));
+            assert_eq!((report.refills_at, report.has_failure), (earliest, false), "{name}");
+            assert_eq!(report.waiting[name], "NO_FEES");
+        }
+        report.wait("f", &WriteStop::Unanswered("no answer".to_owned()));
+        assert!(report.has_failure);
     }
 }

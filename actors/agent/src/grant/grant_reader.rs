@@ -28,6 +28,8 @@ pub struct AgentGrant {
     pub corporation: String,
     /// The largest fee that the corporation's allowance pays; `None` when it pays none.
     pub budget: Option<FeeBudget>,
+    /// Time at which a period of that allowance ends and it pays more again, as the node states it; `None` where no time brings that.
+    pub refills_at: Option<Timestamp>,
 }
 
 impl AgentGrant {
@@ -74,7 +76,9 @@ pub async fn read_grant(
     };
     let corporation = read_corporation_account(node, chain, agent.corporation_id).await?;
     let allowance = query_fee_allowance(node, &corporation, &agent.address, &chain.params.denom).await?;
-    let allowance = allowance.filter(|_| with_feegrant).and_then(|allowance| allowance.budget_for(&msg_type, now));
+    let allowance = allowance.filter(|_| with_feegrant);
+    let refills_at = allowance.as_ref().and_then(|allowance| allowance.refill_for(&msg_type));
+    let allowance = allowance.and_then(|allowance| allowance.budget_for(&msg_type, now));
     // The chain takes the fee from the rest of the record's limit too, and fails a transaction that exceeds it.
     let budget = allowance.map(|budget| match (&fees_left, budget) {
         (None, budget) => budget,
@@ -84,7 +88,7 @@ pub async fn read_grant(
             budget.min(FeeBudget::UpTo(left))
         }
     });
-    Ok(Ok(AgentGrant { participant, expires_at, corporation, budget }))
+    Ok(Ok(AgentGrant { participant, expires_at, corporation, budget, refills_at }))
 }
 
 /// Reads the authorizations of an account, of one corporation or with 0 of all.

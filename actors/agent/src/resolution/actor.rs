@@ -117,7 +117,7 @@ impl State {
                     }
                 });
             }
-            AttemptEnd::Blocked(reason) => {
+            AttemptEnd::Blocked { reason, .. } => {
                 metrics::record_resolution("blocked");
                 tracing::warn!(reason = reason.as_str(), "the document cannot be resolved again");
             }

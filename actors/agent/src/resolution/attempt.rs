@@ -2,13 +2,16 @@
 
 use prost::Message;
 use prost_types::Any;
-use svc_agent_core::{grant::WantedGrant, journal_key::resolution_key};
+use svc_agent_core::{
+    grant::{WantedGrant, time_to_refill},
+    journal_key::resolution_key,
+};
 use svc_otel::trace;
 use svc_pipeline::EncodedMessage;
 use svc_wire::proto::svc::pp::v1::MsgTriggerResolver;
 
 use super::core::AttemptEnd;
-use crate::account_write::{AccountWrite, WriteStop, WritingAccount};
+use crate::account_write::{AccountWrite, Block, WriteStop, WritingAccount};
 
 /// An attempt for one version.
 pub(super) struct Attempt {
@@ -21,7 +24,10 @@ impl Attempt {
     pub async fn run(&self, sent: impl Fn(String)) -> AttemptEnd {
         match self.run_to_end(&sent).await {
             Ok(tx_hash) => AttemptEnd::Done { tx_hash },
-            Err(WriteStop::Blocked(reason)) => AttemptEnd::Blocked(reason),
+            Err(WriteStop::Blocked(Block { reason, refills_at })) => {
+                let refills_in = refills_at.map(|at| time_to_refill(&at, &self.account.chain_time()));
+                AttemptEnd::Blocked { reason, refills_in }
+            }
             Err(WriteStop::Failed(reason) | WriteStop::Unanswered(reason)) => AttemptEnd::Failed(reason),
         }
     }
@@ -38,16 +44,15 @@ impl Attempt {
             return Ok(tx_hash);
         }
         let grant = self.account.read_grant(&WantedGrant::TRIGGER).await?;
-        let granter = grant.granter();
         let trigger = MsgTriggerResolver {
-            corporation: grant.corporation,
+            corporation: grant.corporation.clone(),
             operator: self.account.pipeline().identity().address.to_string(),
             id: grant.participant.id,
         };
         let namespace = self.account.access.chain.registry.namespace();
         let type_url = namespace.type_url("pp", WantedGrant::TRIGGER.message);
         let message = EncodedMessage { message: Any { type_url, value: trigger.encode_to_vec() }, needs_grant: true };
-        let granter = write.choose_payer(&message, granter).await?;
+        let granter = write.choose_payer(&message, &grant).await?;
         // An earlier incarnation may have been killed while the signer had its write.
         if let Some(tx_hash) = write.find_earlier(sent).await? {
             return Ok(tx_hash);

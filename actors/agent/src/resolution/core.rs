@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use svc_agent_core::grant::BlockedReason;
+use svc_agent_core::grant::{BlockedReason, pause_before_look};
 use svc_kit::backoff::Backoff;
 
 /// Time behind the newest change, and the longest behind the first one.
@@ -62,7 +62,12 @@ pub enum AttemptEnd {
         tx_hash: String,
     },
     /// No transaction was sent, and none will be before something has changed.
-    Blocked(BlockedReason),
+    Blocked {
+        /// The reason.
+        reason: BlockedReason,
+        /// Time until the refill of the allowance that pays the fee, where that is the lack.
+        refills_in: Option<Duration>,
+    },
     /// A later attempt may succeed.
     Failed(String),
 }
@@ -176,9 +181,10 @@ impl ResolutionCore {
                 self.done = self.done.max(version);
                 (None, None)
             }
-            AttemptEnd::Blocked(reason) => {
+            AttemptEnd::Blocked { reason, refills_in } => {
                 self.failures = 0;
-                let pause = if self.was_told { AFTER_EVENT } else { BLOCKED_PAUSE };
+                let usual = if self.was_told { AFTER_EVENT } else { BLOCKED_PAUSE };
+                let pause = pause_before_look(usual, *refills_in);
                 (Some(*reason), Some(now + pause))
             }
             AttemptEnd::Failed(_) => {

@@ -71,7 +71,7 @@ fn a_blocked_trigger_looks_again_after_an_event_and_every_ten_minutes() {
     let mut core = idle();
     core.changed(2, at(0));
     core.woken(at(2_000));
-    let blocked = AttemptEnd::Blocked(BlockedReason::NoGrant);
+    let blocked = AttemptEnd::Blocked { reason: BlockedReason::NoGrant, refills_in: None };
     assert_eq!(core.ended(&blocked, at(2_100), 0.5), vec![ResolutionEffect::Wake(BLOCKED_PAUSE)]);
     assert_eq!(core.phase(), ResolutionPhase::Blocked(BlockedReason::NoGrant));
     assert_eq!(
@@ -90,6 +90,32 @@ fn a_blocked_trigger_looks_again_after_an_event_and_every_ten_minutes() {
     assert_eq!(core.ended(&done(), at(63_000), 0.5), []);
     assert_eq!(core.phase(), ResolutionPhase::Idle);
     assert_eq!(core.told(at(64_000)), [], "an event alone is no reason");
+}
+
+#[test]
+fn a_trigger_without_fees_looks_again_when_the_allowance_refills() {
+    let without_fees = |seconds: Option<u64>| {
+        let refills_in = seconds.map(Duration::from_secs);
+        AttemptEnd::Blocked { reason: BlockedReason::NoFees, refills_in }
+    };
+    for (refills_in, is_told, pause) in [
+        (None, false, 600_000),
+        (Some(30), false, 31_000),
+        (Some(0), false, 1_000),
+        // Coins may come before that, and no event announces them.
+        (Some(86_400), false, 600_000),
+        (Some(30), true, 1_000),
+    ] {
+        let mut core = idle();
+        core.changed(2, at(0));
+        assert_eq!(core.woken(at(2_000)), attempt(2));
+        if is_told {
+            assert_eq!(core.told(at(2_050)), []);
+        }
+        assert_eq!(core.ended(&without_fees(refills_in), at(2_100), 0.5), wake(pause), "{refills_in:?} {is_told}");
+        assert_eq!(core.phase(), ResolutionPhase::Blocked(BlockedReason::NoFees));
+        assert_eq!(core.woken(at(2_100 + pause)), attempt(2));
+    }
 }
 
 #[test]

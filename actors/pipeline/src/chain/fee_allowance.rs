@@ -43,6 +43,13 @@ impl FeeAllowance {
         (is_listed && is_valid).then_some(budget)
     }
 
+    /// Time at which it pays more for a message type than its present period does; `None` where no time brings that.
+    pub fn refill_for(&self, msg_type: &str) -> Option<Timestamp> {
+        let at = self.refills_at?;
+        let pays_more = self.budget != self.refill && self.budget.min(self.refill) == self.budget;
+        self.budget_for(msg_type, &at).filter(|_| pays_more).map(|_| at)
+    }
+
     fn parse(encoded: &Any, denom: &str) -> Option<Self> {
         let (msg_types, inner) = match encoded.type_url.as_str() {
             "/cosmos.feegrant.v1beta1.AllowedMsgAllowance" => {
@@ -132,6 +139,26 @@ mod tests {
         assert_eq!(allowance.budget_for("/a", &at(50)), Some(FeeBudget::UpTo(8)));
         assert_eq!(allowance.budget_for("/b", &at(10)), None);
         assert_eq!(allowance.budget_for("/a", &at(100)), None);
+    }
+
+    #[test]
+    fn a_refill_is_known_where_it_pays_more_for_the_type() {
+        use FeeBudget::{Unlimited, UpTo};
+        for (msg_type, expiration, budget, refills_at, refill, expected) in [
+            ("/a", None, UpTo(0), Some(at(50)), UpTo(8), Some(at(50))),
+            ("/a", Some(at(51)), UpTo(7), Some(at(50)), UpTo(8), Some(at(50))),
+            ("/b", None, UpTo(0), Some(at(50)), UpTo(8), None),
+            // It ends before its refill.
+            ("/a", Some(at(50)), UpTo(0), Some(at(50)), UpTo(8), None),
+            // Nothing was spent, or the limit of all periods is used up.
+            ("/a", None, UpTo(8), Some(at(50)), UpTo(8), None),
+            ("/a", None, UpTo(0), None, UpTo(0), None),
+            ("/a", None, Unlimited, None, Unlimited, None),
+        ] {
+            let msg_types = Some(vec!["/a".to_owned()]);
+            let allowance = FeeAllowance { msg_types, expiration, budget, refills_at, refill, encoded: Any::default() };
+            assert_eq!(allowance.refill_for(msg_type), expected, "{allowance:?}");
+        }
     }
 
     fn coins(amounts: &[u128]) -> Vec<Coin> {

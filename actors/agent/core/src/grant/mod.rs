@@ -1,10 +1,12 @@
 //! The grant that a message of the agent's account needs, and the participant that has it. Pure.
 
 mod choice;
+mod refill;
 
 use svc_wire::proto::svc::pp::v1::ParticipantRole;
 
 pub use choice::{AgentAccount, ChosenParticipant, RecordRules, choose_participant};
+pub use refill::{pause_before_look, time_to_refill};
 
 /// The reason for which no transaction is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -149,9 +149,8 @@ impl FlowService {
         let cost = self.check_cost(&order).await?;
         let grant =
             account.read_grant(&WantedGrant::to_issue(record.schema_id, Some(order.issuer_participant))).await?;
-        let granter = grant.granter();
         let session = MsgCreateOrUpdateParticipantSession {
-            corporation: grant.corporation,
+            corporation: grant.corporation.clone(),
             operator: account.pipeline().identity().address.to_string(),
             id: credential.session_id.clone(),
             issuer_participant_id: order.issuer_participant,
@@ -162,9 +161,9 @@ impl FlowService {
         let type_url = namespace.type_url("pp", "MsgCreateOrUpdateParticipantSession");
         let message = EncodedMessage { message: Any { type_url, value: session.encode_to_vec() }, needs_grant: true };
         let silent = |_: String| {};
-        let granter = match write.choose_payer(&message, granter).await {
+        let granter = match write.choose_payer(&message, &grant).await {
             Ok(granter) => granter,
-            Err(WriteStop::Blocked(reason)) => return Err(WriteStop::Blocked(reason).into()),
+            Err(stop @ WriteStop::Blocked(_)) => return Err(stop.into()),
             // The chain states a reason: the operator sees it, and calls again.
             Err(WriteStop::Failed(reason)) => return Ok(Paid::failed("PREFLIGHT_ERROR", reason)),
             Err(stop @ WriteStop::Unanswered(_)) => return Err(stop.into()),
@@ -186,7 +185,7 @@ impl FlowService {
                 }
                 Ok(Paid::Sent(hash))
             }
-            Err(WriteStop::Blocked(reason)) => Err(WriteStop::Blocked(reason).into()),
+            Err(stop @ WriteStop::Blocked(_)) => Err(stop.into()),
             // Only the journal proves that no block has it, and without an answer the chain has refused nothing.
             Err(stop @ (WriteStop::Failed(_) | WriteStop::Unanswered(_))) => match write.find_earlier(&silent).await {
                 Ok(Some(hash)) => Ok(Paid::Sent(hash)),

@@ -317,7 +317,7 @@ fn unshown() -> StepStop {
 /// The refusal of a call that a credential is ordered by.
 pub(in crate::flows) fn order_refused(stop: StepStop) -> Refusal {
     match stop {
-        StepStop::Blocked(code, text) => {
+        StepStop::Blocked(code, text, _) => {
             let refusal = match code.as_str() {
                 "PEER_NOT_TRUSTED" => RefusalCode::PeerNotAuthorized,
                 "VERDICT_UNKNOWN" | "PEER_UNRESOLVABLE" => RefusalCode::ResolverUnavailable,

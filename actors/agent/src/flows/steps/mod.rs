@@ -10,7 +10,10 @@ mod validate;
 
 use std::time::{Duration, Instant};
 
-use svc_agent_core::flows::{BLOCKED_PAUSE, pause_of};
+use svc_agent_core::{
+    flows::{BLOCKED_PAUSE, pause_of},
+    grant::{pause_before_look, time_to_refill},
+};
 use svc_agent_store::{ContentKind, FlowAtTime};
 use svc_didcomm::{
     flow::{AwaitedAnswer, FlowRecord, FlowState, FlowWork, PATIENCE_MILLIS, PEER_SILENT, Progress, next_work},
@@ -187,8 +190,8 @@ impl FlowService {
     /// Ends a step that was not taken: people have to act, or a later attempt may succeed.
     async fn stop(&self, seen: &FlowAtTime, work: FlowWork, stop: StepStop) -> (&'static str, StepEnd) {
         let record = &seen.record;
-        let (code, text) = match stop {
-            StepStop::Blocked(code, text) => (code, text),
+        let (code, text, refills_at) = match stop {
+            StepStop::Blocked(code, text, refills_at) => (code, text, refills_at),
             StepStop::Outdated => return ("outdated", StepEnd::Again),
             StepStop::Failed(reason) => {
                 tracing::warn!(flow = record.id, step = name_of(work), reason, "a step of a flow is taken again later");
@@ -206,7 +209,12 @@ impl FlowService {
         match self.change_in_session(&record.id, change).await {
             // The change has the time of the next attempt.
             Ok(Some(_)) => ("blocked", StepEnd::AtRest),
-            Ok(None) if is_same => ("blocked", self.rest(seen, Some(pause_of(record, now_millis()))).await),
+            Ok(None) if is_same => {
+                let refills_in =
+                    refills_at.and_then(|at| Some(time_to_refill(&at, &self.account().ok()?.chain_time())));
+                let pause = pause_before_look(pause_of(record, now_millis()), refills_in);
+                ("blocked", self.rest(seen, Some(pause)).await)
+            }
             Ok(None) => ("outdated", StepEnd::Again),
             Err(_) => ("failed", StepEnd::After(RETRY_PAUSE)),
         }

@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use prost_types::Timestamp;
 use svc_agent_core::{error::Refusal, grant::BlockedReason};
 use svc_agent_store::{AgentStoreError, FlowRefusal, QueueRefusal};
 use svc_net::upstream::NodeClientError;
 
-use crate::{account_write::WriteStop, credentials::IssueStop, flows::service::ChangeError};
+use crate::{
+    account_write::{Block, WriteStop},
+    credentials::IssueStop,
+    flows::service::ChangeError,
+};
 
 /// Pause behind a step that a node or a server has not answered.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -23,8 +28,8 @@ pub(super) enum Done {
 /// A step that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::flows) enum StepStop {
-    /// People have to act: a code of the contract, and a text.
-    Blocked(String, String),
+    /// People have to act: a code of the contract, and a text. At a time of the chain that is known the reason may pass by itself.
+    Blocked(String, String, Option<Timestamp>),
     /// The flow has changed meanwhile.
     Outdated,
     /// A later attempt may succeed.
@@ -33,13 +38,13 @@ pub(in crate::flows) enum StepStop {
 
 impl StepStop {
     pub fn blocked(code: &str, text: impl Into<String>) -> Self {
-        Self::Blocked(code.to_owned(), text.into())
+        Self::Blocked(code.to_owned(), text.into(), None)
     }
 
     /// The code and the text of a flow that waits for this reason.
     pub fn into_notice(self) -> (String, String) {
         match self {
-            Self::Blocked(code, text) => (code, text),
+            Self::Blocked(code, text, _) => (code, text),
             Self::Outdated => ("VERDICT_UNKNOWN".to_owned(), "the flow has changed meanwhile".to_owned()),
             Self::Failed(reason) => ("VERDICT_UNKNOWN".to_owned(), reason),
         }
@@ -62,9 +67,9 @@ impl From<WriteStop> for StepStop {
     fn from(stop: WriteStop) -> Self {
         match stop {
             WriteStop::Failed(reason) | WriteStop::Unanswered(reason) => Self::Failed(reason),
-            WriteStop::Blocked(reason) => {
+            WriteStop::Blocked(Block { reason, refills_at }) => {
                 let (code, text) = blocked_by(reason);
-                Self::blocked(code, text)
+                Self::Blocked(code.to_owned(), text.to_owned(), refills_at)
             }
         }
     }

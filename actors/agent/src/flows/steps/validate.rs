@@ -16,7 +16,7 @@ use svc_wire::proto::svc::pp::v1::MsgSetParticipantOpToValidated;
 
 use super::outcome::{Done, StepStop, blocked_by};
 use crate::{
-    account_write::{AccountWrite, WriteStop, WritingAccount},
+    account_write::{AccountWrite, Block, WriteStop, WritingAccount},
     flows::service::{FlowChange, FlowService},
     grant::AgentGrant,
     registry::NodeRegistry,
@@ -66,7 +66,7 @@ fn message_of(
 /// A reason of the contract for a transaction that was not sent or failed, and the failure in words.
 pub(in crate::flows) fn failure_of(stop: &WriteStop) -> (String, String) {
     let (reason, text) = match stop {
-        WriteStop::Blocked(reason) => {
+        WriteStop::Blocked(Block { reason, .. }) => {
             let code = match reason {
                 BlockedReason::NoFees => "INSUFFICIENT_FUNDS_AGENT",
                 BlockedReason::NoFunds => "INSUFFICIENT_FUNDS_CORPORATION",
@@ -96,7 +96,7 @@ impl FlowService {
         };
         match account.read_grant(&WantedGrant::to_validate(record.schema_id, id, participant.role())).await {
             Ok(grant) => Ok(Ok(grant)),
-            Err(WriteStop::Blocked(reason)) => Ok(Err(reason)),
+            Err(WriteStop::Blocked(block)) => Ok(Err(block.reason)),
             Err(stop) => Err(stop),
         }
     }
@@ -111,7 +111,7 @@ impl FlowService {
     ) -> Result<Option<FeeGranter>, WriteStop> {
         let applicant = record.applicant_participant_id.unwrap_or_default();
         let message = message_of(account, grant, (applicant, record.is_holder), validation);
-        attempt(account, record, validation.attempts).choose_payer(&message, grant.granter()).await
+        attempt(account, record, validation.attempts).choose_payer(&message, grant).await
     }
 
     /// Sends the validation of the record, or finds the block of an earlier attempt.
@@ -126,10 +126,10 @@ impl FlowService {
             Ok(None) => {
                 let grant = match self.validation_grant(&account, record).await? {
                     Ok(grant) => grant,
-                    Err(reason) => return self.fail_validation(record, &WriteStop::Blocked(reason)).await,
+                    Err(reason) => return self.fail_validation(record, &reason.into()).await,
                 };
                 let message = message_of(&account, &grant, (applicant, record.is_holder), &validation);
-                let sent = match write.choose_payer(&message, grant.granter()).await {
+                let sent = match write.choose_payer(&message, &grant).await {
                     Ok(granter) => {
                         let span = trace::flow_validation_span(&account.did, &record.id);
                         write.send(message, granter, &span, &silent).await
