@@ -1,12 +1,13 @@
 //! `svc agent init`: the steps that make the agent's DID trusted, and the sending of those that are the operator's by a tool server.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, pin::pin, time::Duration};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::init_progress::{SetupProgress, TELL_PAUSE};
 use crate::{
     cli::{
         confirm::ask_person,
@@ -22,10 +23,6 @@ use svc_peer::AgentApi;
 
 /// Pause between two looks at the steps.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
-/// Time between two lines about a step that is waited for.
-const TELL_PAUSE: Duration = Duration::from_secs(10);
-/// Longest wait for the node to show a step that was sent, or for a step that ends by itself.
-const STEP_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time after which the write of an earlier run has ended.
 const EARLIER_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The parameter of the setup for messages that are sent at once.
@@ -118,7 +115,7 @@ fn left(setup: &Value) -> usize {
     steps(setup).filter(|step| step["state"] != "done").count()
 }
 
-fn steps(setup: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn steps(setup: &Value) -> impl Iterator<Item = &Value> {
     setup["steps"].as_array().into_iter().flatten()
 }
 
@@ -188,35 +185,24 @@ pub(crate) async fn take_steps(
     report: impl Fn(&str),
 ) -> anyhow::Result<Value> {
     let mut sent: BTreeMap<String, Sending> = BTreeMap::new();
-    let (mut progress, mut told, mut last) = (Instant::now(), Instant::now(), Vec::new());
+    let mut progress = SetupProgress::begin(Instant::now());
     loop {
         // A chain that was slower than its usual pace has refused the short lead.
         let is_late = sent.values().any(|sending| sending.end == SendEnd::Late);
         let setup = read(is_confirmed && !is_late).await?;
-        // The times in the messages change with each look.
-        let states: Vec<_> = steps(&setup).map(|step| (step["id"].clone(), step["state"].clone())).collect();
-        if states != last {
-            let is_first = last.is_empty();
-            for (id, state) in states.iter().filter(|state| !is_first && !last.contains(state)) {
-                report(&format!("{}: {}", text(id), text(state)));
-            }
-            (progress, last) = (Instant::now(), states);
-            told = Instant::now();
-        }
+        progress.look(&setup, Instant::now()).iter().for_each(|line| report(line));
         if let Some(step) = next_step(&setup, &sent) {
             let attempts = sent.get(key_of(step)).map_or(1, |earlier| earlier.attempts + 1);
             let end = send(step, attempts, client, is_confirmed, &report).await?;
             sent.insert(key_of(step).to_owned(), Sending { attempts, at: Instant::now(), end });
-            progress = Instant::now();
+            progress.sent(Instant::now());
             continue;
         }
         match open_step(&setup, &sent) {
             None => return Ok(setup),
-            Some(step) if progress.elapsed() <= STEP_TIMEOUT => {
-                if told.elapsed() >= TELL_PAUSE {
-                    let left = STEP_TIMEOUT.saturating_sub(progress.elapsed()).as_secs();
-                    report(&format!("{}: {}; waiting for {left} s at most", text(&step["id"]), text(&step["reason"])));
-                    told = Instant::now();
+            Some(step) if progress.has_time(Instant::now()) => {
+                if let Some(line) = progress.wait(step, Instant::now()) {
+                    report(&line);
                 }
                 sleep(LOOK_PAUSE).await;
             }
@@ -225,6 +211,17 @@ pub(crate) async fn take_steps(
                 bail!("{id} was sent, and the agent's node does not show it: {reason}")
             }
             Some(_) => return Ok(setup),
+        }
+    }
+}
+
+/// Waits for an answer, and tells of the wait in the meantime.
+async fn await_told<T>(work: impl Future<Output = T>, tell: impl Fn(Duration)) -> T {
+    let (begun, mut work) = (Instant::now(), pin!(work));
+    loop {
+        match timeout(TELL_PAUSE, &mut work).await {
+            Ok(answer) => return answer,
+            Err(_) => tell(begun.elapsed()),
         }
     }
 }
@@ -251,7 +248,8 @@ async fn send(
     let tools = client.list_tools().await?;
     let name = find_listed(tool, &tools).map_or_else(|| tool.to_owned(), |tool| tool.name.to_string());
     report(&format!("{id}: {tool}"));
-    let result = client.call_tool(&name, message).await?;
+    let told = |waited: Duration| report(&format!("{id}: {tool} waits for its block, for {} s now", waited.as_secs()));
+    let result = await_told(client.call_tool(&name, message), told).await?;
     let content = result_content(&result);
     if result.is_error != Some(true) {
         report(&format!("{id}: block {}, transaction {}", content["block_height"], text(&content["tx_hash"])));
@@ -268,7 +266,7 @@ async fn send(
     bail!("step {id}: {tool} failed: {}: {}", text(&content["code"]), text(&content["message"]));
 }
 
-fn text(value: &Value) -> &str {
+pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -289,4 +287,25 @@ fn print_setup(setup: &Value, as_json: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, future::ready};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_takes_long_is_told_of_every_ten_seconds() {
+        for (takes, expected) in [(9, &[][..]), (35, &[10, 20, 30])] {
+            let told = RefCell::new(Vec::new());
+            let answered = async {
+                sleep(Duration::from_secs(takes)).await;
+                7
+            };
+            let answer = await_told(answered, |waited| told.borrow_mut().push(waited.as_secs())).await;
+            assert_eq!((answer, told.take().as_slice()), (7, expected));
+        }
+        await_told(ready(()), |_| panic!("it has answered")).await;
+    }
 }
