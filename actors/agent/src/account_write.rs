@@ -358,3 +358,33 @@ fn conclude(written: Result<DecidedWrite, WriteFailure<Infallible>>) -> Result<S
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use svc_wire::chain_error::ChainError;
+
+    use super::*;
+
+    #[test]
+    fn a_refused_simulation_says_what_is_missing() {
+        use BlockedReason::{NoFunds, NoGrant, NoParticipant};
+        // A simulation has the code of the query and the registered text of the error.
+        let wrapped = "VS operator authorization check failed: participant 7: ";
+        for (codespace, code, text, expected) in [
+            ("sdk", 18, "participant is not an active participant", Some(NoParticipant)),
+            ("de", 1116, "participant is not an active participant", Some(NoParticipant)),
+            ("sdk", 18, "operator authorization has expired", Some(NoGrant)),
+            ("de", 1106, "operator authorization has expired", Some(NoGrant)),
+            ("sdk", 5, "insufficient funds", Some(NoFunds)),
+            ("sdk", 18, "fee_spend_limit must be set and strictly positive iff with_feegrant is true", None),
+            ("undefined", 1, "participant 7 is not active: participant is expired", None),
+        ] {
+            let (codespace, raw_log) = (codespace.to_owned(), format!("{wrapped}{text}: invalid request"));
+            let stop = WriteStop::from(SubmitError::Simulation(ChainError { codespace, code, raw_log }));
+            match expected {
+                Some(reason) => assert_eq!(stop, WriteStop::from(reason), "{text}"),
+                None => assert!(matches!(&stop, WriteStop::Failed(reason) if reason.contains(text)), "{stop:?}"),
+            }
+        }
+    }
+}

@@ -201,3 +201,42 @@ fn a_record_lasts_as_long_as_its_participant() {
     assert_eq!(outcome.code, 0, "it has no expiration: {}", outcome.log);
     assert!(!attribute(&outcome, "set_participant_op_to_validated", "participant_id").is_empty());
 }
+
+#[test]
+fn the_first_use_after_the_end_of_a_cycle_opens_the_next_one_with_the_whole_limit() {
+    let mut world = with_root(NodeGeneration::N3);
+    let cycle = json!({"vs_operator_authz_spend_limit": [coin(150)], "vs_operator_authz_period": "60s"});
+    let grantor = start(&mut world, "b", with_rights("did:web:b", cycle));
+    set_validated(&mut world, "a", grantor, json!({"validation_fees": 500}));
+    let [first, second, third] = ["did:web:c", "did:web:c:2", "did:web:c:3"].map(|did| {
+        let issuer = json!({"role": "ISSUER", "validator_participant_id": grantor, "did": did});
+        start(&mut world, "c", issuer)
+    });
+    let record = |world: &TestLedger| {
+        let found = world.query("de.ListVSOperatorAuthorizations", json!({"vs_operator": account("service")}));
+        let record = found["vs_operator_authorizations"][0]["records"][0].clone();
+        (record["remaining_spend"].clone(), record["expiration"].clone())
+    };
+    let validate = |world: &mut TestLedger, applicant: u64| {
+        let message = world.signer_message("b", "service", VALIDATED, &json!({"id": applicant}));
+        world.send_message("service", VALIDATED, &message)
+    };
+    assert_eq!(record(&world), (json!([coin(150)]), Value::Null), "no cycle before the first use");
+    // The deposit of 20 % of 500 counts against the limit.
+    let outcome = validate(&mut world, first);
+    assert_eq!(outcome.code, 0, "{}", outcome.log);
+    let end = world.time_at(60);
+    assert_eq!(record(&world), (json!([coin(50)]), json!(end)));
+    let outcome = validate(&mut world, second);
+    assert_eq!((outcome.codespace.as_str(), outcome.code), ("de", 1108), "{}", outcome.log);
+    assert_eq!(record(&world), (json!([coin(50)]), json!(end)), "within the cycle nothing is refilled");
+    world.advance(100);
+    assert_eq!(record(&world), (json!([coin(50)]), json!(end)), "the node states the rest of the cycle that has ended");
+    let outcome = validate(&mut world, second);
+    assert_eq!(outcome.code, 0, "{}", outcome.log);
+    assert_eq!(attribute(&outcome, "vs_operator_authorization_updated", "participant_id"), grantor.to_string());
+    let next = world.time_at(60);
+    assert_eq!(record(&world), (json!([coin(50)]), json!(next)));
+    let outcome = validate(&mut world, third);
+    assert_eq!((outcome.codespace.as_str(), outcome.code), ("de", 1108), "{}", outcome.log);
+}

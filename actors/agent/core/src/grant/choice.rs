@@ -179,6 +179,46 @@ mod tests {
     }
 
     #[test]
+    fn the_first_use_after_the_end_of_a_cycle_has_the_whole_limit_again() {
+        let coins = |amount: &str| vec![Coin { denom: "usvc".to_owned(), amount: amount.to_owned() }];
+        let minute = Some(prost_types::Duration { seconds: 60, nanos: 0 });
+        let rest = |expires_at: Option<i64>, amount: &str| Ok((expires_at, Some(coins(amount))));
+        for (end, period, has_own_limits, expected) in [
+            // Without a period it is the end of the right.
+            (Some(101), None, true, rest(Some(101), "4")),
+            (Some(100), None, true, Err(BlockedReason::GrantExpired)),
+            (None, None, true, rest(None, "4")),
+            // The rest that the node states is that of the cycle that has ended.
+            (Some(101), minute, true, rest(Some(101), "4")),
+            (Some(100), minute, true, rest(Some(100), "9")),
+            (Some(1), minute, true, rest(Some(1), "9")),
+            (None, minute, true, rest(None, "4")),
+            // Later nodes bound fees by the common allowance alone, and no end of a cycle is that of the right.
+            (Some(101), minute, false, Ok((None, None))),
+            (Some(100), minute, false, Ok((None, None))),
+            (Some(1), None, false, Ok((None, None))),
+            (None, minute, false, Ok((None, None))),
+        ] {
+            let mut records = authorization(&[(1, TYPE, end)]);
+            let record = &mut records.records[0];
+            (record.period, record.with_feegrant) = (period, true);
+            (record.fee_spend_limit, record.remaining_fee_spend) = (coins("9"), coins("4"));
+            let found = choose(&[participant(1)], &records, has_own_limits);
+            let found = found.map(|one| (one.expires_at.map(|at| at.seconds), one.fees_left));
+            assert_eq!(found, expected, "{end:?} {period:?} {has_own_limits}");
+        }
+        // An end ahead is the first choice, none the second, and that of a cycle in the past the last.
+        for (ends, expected) in
+            [([Some(1), Some(101), None], 2), ([Some(1), None, Some(2)], 2), ([Some(1), Some(3), Some(2)], 2)]
+        {
+            let mut records = authorization(&[(1, TYPE, ends[0]), (2, TYPE, ends[1]), (3, TYPE, ends[2])]);
+            records.records.iter_mut().for_each(|record| record.period = minute);
+            let all = [participant(1), participant(2), participant(3)];
+            assert_eq!(choose(&all, &records, true).map(|one| one.id), Ok(expected), "{ends:?}");
+        }
+    }
+
+    #[test]
     fn participants_and_records_of_others_do_not_count() {
         let record = authorization(&[(1, TYPE, Some(200))]);
         for stranger in [

@@ -329,3 +329,6 @@ pub fn charge_fee(exec: &mut ExecContext<'_>, corporation: &str, participant_id:
     store_and_emit(exec, authorization, participant_id);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
