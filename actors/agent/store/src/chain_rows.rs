@@ -3,7 +3,8 @@
 use sqlx::{AnyConnection, Row};
 
 use super::{
-    agent_store::{AgentStore, to_column},
+    agent_store::AgentStore,
+    columns::{from_column, to_column},
     error::AgentStoreError,
 };
 
@@ -44,10 +45,6 @@ pub struct ResolutionProgress {
     pub done: u64,
     /// The transaction of the newest one in a block.
     pub tx_hash: Option<String>,
-}
-
-pub(super) fn from_column(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
 }
 
 /// Notes a version that is to be resolved, within the transaction that writes it.

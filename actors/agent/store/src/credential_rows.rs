@@ -4,8 +4,8 @@ use sqlx::{AnyConnection, Row, any::AnyRow};
 use svc_store::GroupTransaction;
 
 use super::{
-    agent_store::{AgentStore, to_column},
-    chain_rows::from_column,
+    agent_store::AgentStore,
+    columns::{from_column, to_column},
     error::AgentStoreError,
 };
 

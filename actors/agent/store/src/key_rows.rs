@@ -3,8 +3,8 @@
 use sqlx::Row;
 
 use super::{
-    agent_store::{AgentStore, to_column},
-    chain_rows::from_column,
+    agent_store::AgentStore,
+    columns::{from_column, to_column},
     credential_rows::CredentialKind,
     error::AgentStoreError,
     sealing::{PrivateKey, ResealedKey},

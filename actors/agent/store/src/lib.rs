@@ -7,8 +7,11 @@
 
 mod access_rows;
 mod agent_store;
+mod arrival;
 mod chain_rows;
+mod columns;
 mod credential_rows;
+mod document_rows;
 mod error;
 mod flow_rows;
 pub mod guard;
@@ -25,6 +28,7 @@ mod tests;
 
 pub use access_rows::{AccessGrantFilter, AccessKeyTime, AccessPart, OfferedGrant, RevokedGrants, grant_of_message};
 pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
+pub use arrival::{ArrivedMessage, FlowPart, TakenMessage};
 pub use chain_rows::{KnownChain, ResolutionProgress, StoredChain};
 pub use credential_rows::{CredentialKind, CredentialState, KEY_REMOVED, NOT_SENT, StoredCredential};
 pub use error::AgentStoreError;
@@ -32,7 +36,7 @@ pub use flow_rows::{ContentKind, FlowAtTime, FlowContent, FlowFilter, FlowRefusa
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
-pub use peer_rows::{ArrivedMessage, FlowPart, MessageRoute, QueueRefusal, QueuedMessage, SentMessage, TakenMessage};
+pub use peer_rows::{MessageRoute, QueueRefusal, QueuedMessage, SentMessage};
 pub use portable::{ExportError, ImportError, ImportReport, StoreExport, has_export_end, import_store};
 pub use refused::{queue_refused, store_failed};
 pub use sealing::{ContentKey, PrivateKey, SealingError, StoreKey, StoreKeys};

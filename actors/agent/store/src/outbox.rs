@@ -12,8 +12,8 @@ use svc_agent_core::{notification::Notification, peers::PeerEvent, time_text::mi
 use uuid::Uuid;
 
 use super::{
-    agent_store::{AgentStore, to_column},
-    chain_rows::from_column,
+    agent_store::AgentStore,
+    columns::{from_column, to_column},
     error::AgentStoreError,
 };
 

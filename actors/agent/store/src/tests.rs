@@ -278,7 +278,7 @@ async fn names_of_presentations_are_the_ids_of_schemas_after_the_migration() {
         );
         sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&pool).await.expect("inserted");
     }
-    sqlx::raw_sql(include_str!("../../migrations/0008_presentation_names.sql")).execute(&pool).await.expect("migrated");
+    sqlx::raw_sql(include_str!("../migrations/0008_presentation_names.sql")).execute(&pool).await.expect("migrated");
     let sql = "SELECT id, name FROM credential ORDER BY name";
     let rows: Vec<(String, String)> = sqlx::query_as(sql).fetch_all(&pool).await.expect("read");
     // The id, and with it the URL, has been anchored by others.

@@ -12,7 +12,8 @@ use super::types::read_grant;
 
 use super::types::COLUMNS;
 use crate::{
-    agent_store::{AgentStore, to_column},
+    agent_store::AgentStore,
+    columns::to_column,
     error::AgentStoreError,
     outbox::queue_peer_events,
     peer_rows::{Conditions, queue_message},

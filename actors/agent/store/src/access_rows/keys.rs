@@ -4,8 +4,8 @@ use sqlx::{AnyConnection, Row};
 use svc_wire::endpoint_access::{RevocationList, RevokedGrant};
 
 use crate::{
-    agent_store::{AgentStore, to_column},
-    chain_rows::from_column,
+    agent_store::AgentStore,
+    columns::{from_column, to_column},
     error::AgentStoreError,
     sealing::PrivateKey,
 };

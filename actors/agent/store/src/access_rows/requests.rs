@@ -16,7 +16,10 @@ use uuid::Uuid;
 use super::types::read_grant;
 
 use super::types::COLUMNS;
-use crate::{agent_store::to_column, chain_rows::from_column, error::AgentStoreError};
+use crate::{
+    columns::{from_column, to_column},
+    error::AgentStoreError,
+};
 
 /// Member of the body of a queued message that stands for the frame of a grant. The frame is made when the message is sent, so that no
 /// store has a token.

@@ -8,7 +8,8 @@ use svc_store::StatementBatch;
 use zeroize::Zeroizing;
 
 use crate::{
-    agent_store::{AgentStore, to_column},
+    agent_store::AgentStore,
+    columns::to_column,
     error::AgentStoreError,
     sealing::{ContentKey, PrivateKey, SealingError},
 };

@@ -5,8 +5,8 @@ use svc_didcomm::flow::{ConnectionState, FlowRecord, FlowState, Side};
 use svc_store::StatementBatch;
 
 use crate::{
-    agent_store::{AgentStore, to_column},
-    chain_rows::from_column,
+    agent_store::AgentStore,
+    columns::{from_column, to_column},
     error::AgentStoreError,
     peer_rows::Conditions,
 };

@@ -13,7 +13,8 @@ use super::types::read_connection;
 use super::outbox_turn::note_next_due;
 use super::types::CONNECTION_COLUMNS;
 use crate::{
-    agent_store::{AgentStore, to_column},
+    agent_store::AgentStore,
+    columns::to_column,
     error::AgentStoreError,
     outbox::{placeholders, queue_peer_events},
     sealing::PrivateKey,
@@ -200,7 +201,7 @@ impl AgentStore {
 }
 
 /// The connections that know one of these DIDs.
-pub(super) async fn connections_with(
+pub(crate) async fn connections_with(
     connection: &mut AnyConnection,
     dids: &[&str],
 ) -> Result<Vec<StoredConnection>, AgentStoreError> {
@@ -211,7 +212,7 @@ pub(super) async fn connections_with(
 }
 
 /// Asks for the connections that know one of these DIDs.
-pub(super) fn ask_connections(batch: &mut StatementBatch, dids: &[&str]) {
+pub(crate) fn ask_connections(batch: &mut StatementBatch, dids: &[&str]) {
     let sql = format!(
         "SELECT {CONNECTION_COLUMNS} FROM peer_connection WHERE id IN \
          (SELECT connection_id FROM peer_did WHERE did IN ({})) ORDER BY created_at, id",
@@ -221,7 +222,7 @@ pub(super) fn ask_connections(batch: &mut StatementBatch, dids: &[&str]) {
 }
 
 /// Adds a connection that begins with a number of basic messages.
-pub(super) fn insert_connection(batch: &mut StatementBatch, added: &StoredConnection, basic_messages: i64) {
+pub(crate) fn insert_connection(batch: &mut StatementBatch, added: &StoredConnection, basic_messages: i64) {
     let sql = "INSERT INTO peer_connection (id, role, our_did, their_did, public_did, previous, has_ended, thread_id, \
                out_of_band_id, parent_id, trusted, judged_at, last_seen_at, waiting, unanswered, basic_messages, created_at, \
                updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 0, $14, $15, $16)";
@@ -251,7 +252,7 @@ pub(super) fn insert_connection(batch: &mut StatementBatch, added: &StoredConnec
 }
 
 /// Writes the DIDs of a connection, and when it was last seen. A basic message that is stored with it is counted, up to a limit.
-pub(super) fn update_connection(
+pub(crate) fn update_connection(
     batch: &mut StatementBatch,
     changed: &Connection,
     verdict: Option<Verdict>,
@@ -291,7 +292,7 @@ fn write_known_dids(batch: &mut StatementBatch, of: &Connection) {
 }
 
 /// Moves everything of one connection to another, and removes it; `now` in seconds since the epoch.
-pub(super) fn merge_connections(batch: &mut StatementBatch, kept: &str, dropped: &str, now: i64) {
+pub(crate) fn merge_connections(batch: &mut StatementBatch, kept: &str, dropped: &str, now: i64) {
     let sql = "DELETE FROM credential_exchange WHERE connection_id = $2 AND thread_id IN \
                (SELECT thread_id FROM credential_exchange WHERE connection_id = $1)";
     batch.add(sql, [kept.into(), dropped.into()]);

@@ -11,14 +11,10 @@ use super::{
     connections::Conditions,
     outbound::{QueueRefusal, queue_message},
 };
-use crate::{
-    agent_store::{AgentStore, to_column},
-    error::AgentStoreError,
-    outbox::queue_peer_events,
-};
+use crate::{agent_store::AgentStore, columns::to_column, error::AgentStoreError, outbox::queue_peer_events};
 
 /// The exchange of a thread.
-pub(super) async fn exchange_of_thread(
+pub(crate) async fn exchange_of_thread(
     connection: &mut AnyConnection,
     connection_id: &str,
     thread: &str,
@@ -32,7 +28,7 @@ pub(super) async fn exchange_of_thread(
 const MAX_EXCHANGES: i64 = 200;
 
 /// Makes room for another exchange of a connection: the oldest that has ended goes. False when none has.
-pub(super) async fn make_room(connection: &mut AnyConnection, connection_id: &str) -> Result<bool, AgentStoreError> {
+pub(crate) async fn make_room(connection: &mut AnyConnection, connection_id: &str) -> Result<bool, AgentStoreError> {
     let sql = "SELECT COUNT(*) FROM credential_exchange WHERE connection_id = $1";
     let count: i64 = sqlx::query_scalar(sql).bind(connection_id.to_owned()).fetch_one(&mut *connection).await?;
     if count < MAX_EXCHANGES {
@@ -45,7 +41,7 @@ pub(super) async fn make_room(connection: &mut AnyConnection, connection_id: &st
 }
 
 /// Stores an exchange, in the place of its earlier state.
-pub(super) fn put_exchange(batch: &mut StatementBatch, exchange: &StoredExchange) {
+pub(crate) fn put_exchange(batch: &mut StatementBatch, exchange: &StoredExchange) {
     let sql = "INSERT INTO credential_exchange (id, connection_id, thread_id, parent_thread_id, state, role, format, schema_id, offer, \
                credential, error, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, 'holder', $6, $7, $8, $9, $10, $11, $12) \
                ON CONFLICT (id) DO UPDATE SET state = $5, format = $6, schema_id = $7, offer = $8, credential = $9, error = $10, \

@@ -13,7 +13,7 @@ use super::{
     outbox_turn::note_next_due,
     records::{forget_oldest, insert_record},
 };
-use crate::{agent_store::to_column, error::AgentStoreError};
+use crate::{columns::to_column, error::AgentStoreError};
 
 /// Why a message does not get into the outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub async fn why_refused(
 }
 
 /// Whether the outbox has a message with an id for a connection.
-pub(super) async fn has_queued(
+pub(crate) async fn has_queued(
     connection: &mut AnyConnection,
     connection_id: &str,
     message_id: &str,
@@ -133,7 +133,7 @@ pub(super) async fn has_queued(
 }
 
 /// A later message of a thread shows that those before it have arrived.
-pub(super) fn settle_thread(batch: &mut StatementBatch, connection_id: &str, thread: &str, now: i64) {
+pub(crate) fn settle_thread(batch: &mut StatementBatch, connection_id: &str, thread: &str, now: i64) {
     // The issuer repeats its credential because the acknowledgement did not arrive.
     let ack = svc_didcomm::protocol::issue_credential::ACK;
     let arrived = "FROM peer_message WHERE connection_id = $1 AND thread = $2 AND unknown_since IS NOT NULL AND sending = 0 AND kind <> $3";
@@ -167,6 +167,6 @@ pub fn drop_openings(batch: &mut StatementBatch, connection_id: &str, thread: &s
 }
 
 /// Parses a stored answer.
-pub(super) fn parse_answer(text: &str) -> Option<Message> {
+pub(crate) fn parse_answer(text: &str) -> Option<Message> {
     serde_json::from_str::<Value>(text).ok().and_then(|_| Message::parse(text.as_bytes()).ok())
 }

@@ -9,8 +9,8 @@ use svc_didcomm::{
 use svc_store::StatementBatch;
 
 use crate::{
-    agent_store::{AgentStore, to_column},
-    chain_rows::from_column,
+    agent_store::AgentStore,
+    columns::{from_column, to_column},
     error::AgentStoreError,
 };
 

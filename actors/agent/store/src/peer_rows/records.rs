@@ -11,13 +11,10 @@ use super::{
     connections::Conditions,
     outbound::{QueueRefusal, add_to_outbox, queue_message, queued_for, why_refused},
 };
-use crate::{
-    agent_store::{AgentStore, to_column},
-    error::AgentStoreError,
-};
+use crate::{agent_store::AgentStore, columns::to_column, error::AgentStoreError};
 
 /// Removes the oldest records of a connection where a condition holds, so that one more is not beyond the limit.
-pub(super) fn forget_oldest(batch: &mut StatementBatch, connection_id: &str, max: u64, condition: &str) {
+pub(crate) fn forget_oldest(batch: &mut StatementBatch, connection_id: &str, max: u64, condition: &str) {
     let sql = format!(
         "DELETE FROM basic_message WHERE {condition} AND id IN \
          (SELECT id FROM basic_message WHERE connection_id = $1 ORDER BY id LIMIT COALESCE( \
@@ -27,7 +24,7 @@ pub(super) fn forget_oldest(batch: &mut StatementBatch, connection_id: &str, max
 }
 
 /// Inserts a record where a condition holds. The oldest make room before it, and its connection counts it.
-pub(super) fn insert_record(batch: &mut StatementBatch, record: &StoredBasicMessage, condition: &str) {
+pub(crate) fn insert_record(batch: &mut StatementBatch, record: &StoredBasicMessage, condition: &str) {
     let sql = format!(
         "INSERT INTO basic_message (id, connection_id, role, content, sent_at, created_at, delivery) \
          SELECT $1, $2, $3, $4, $5, $6, $7 WHERE {condition}"

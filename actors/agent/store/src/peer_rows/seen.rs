@@ -3,14 +3,11 @@
 use sqlx::{Row, any::AnyRow};
 use svc_store::StatementBatch;
 
-use crate::{
-    agent_store::{AgentStore, to_column},
-    error::AgentStoreError,
-};
+use crate::{agent_store::AgentStore, columns::to_column, error::AgentStoreError};
 
 /// A message against the memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SeenBefore {
+pub(crate) enum SeenBefore {
     /// It is new.
     No,
     /// It was handled before; its answer is sent once more.
@@ -23,7 +20,7 @@ pub(super) enum SeenBefore {
 }
 
 /// Asks the memory for a message. `sender` is in its comparable form.
-pub(super) fn ask_seen(batch: &mut StatementBatch, (sender, id): (&str, &str), max: u64) {
+pub(crate) fn ask_seen(batch: &mut StatementBatch, (sender, id): (&str, &str), max: u64) {
     let sql = "SELECT (SELECT COUNT(*) FROM seen_message WHERE sender = $1 AND id = $2) AS known, \
                (SELECT answer FROM seen_message WHERE sender = $1 AND id = $2) AS answer, \
                CASE WHEN seen >= $3 THEN (SELECT sender FROM seen_sender ORDER BY count DESC, sender LIMIT 1) END AS most \
@@ -32,7 +29,7 @@ pub(super) fn ask_seen(batch: &mut StatementBatch, (sender, id): (&str, &str), m
 }
 
 /// Reads the row of [`ask_seen`].
-pub(super) fn read_seen(rows: &[AnyRow], sender: &str) -> Result<SeenBefore, AgentStoreError> {
+pub(crate) fn read_seen(rows: &[AnyRow], sender: &str) -> Result<SeenBefore, AgentStoreError> {
     let row = rows.first().ok_or_else(|| AgentStoreError::CorruptRow("the totals of peers".to_owned()))?;
     if row.try_get::<i64, _>("known")? > 0 {
         return Ok(SeenBefore::Yes { answer: row.try_get("answer")? });
@@ -42,7 +39,7 @@ pub(super) fn read_seen(rows: &[AnyRow], sender: &str) -> Result<SeenBefore, Age
 }
 
 /// Notes a message that is new; `now` in seconds since the epoch.
-pub(super) fn note_seen(batch: &mut StatementBatch, (sender, id): (&str, &str), now: i64) {
+pub(crate) fn note_seen(batch: &mut StatementBatch, (sender, id): (&str, &str), now: i64) {
     let sql = "INSERT INTO seen_message (sender, id, seen_at) VALUES ($1, $2, $3)";
     batch.add(sql, [sender.into(), id.into(), now.into()]);
     batch.add("UPDATE peer_total SET seen = seen + 1", []);
@@ -52,7 +49,7 @@ pub(super) fn note_seen(batch: &mut StatementBatch, (sender, id): (&str, &str), 
 }
 
 /// Notes the answer to a message.
-pub(super) fn note_answer(batch: &mut StatementBatch, (sender, id): (&str, &str), answer: String) {
+pub(crate) fn note_answer(batch: &mut StatementBatch, (sender, id): (&str, &str), answer: String) {
     let sql = "UPDATE seen_message SET answer = $3 WHERE sender = $1 AND id = $2";
     batch.add(sql, [sender.into(), id.into(), answer.into()]);
 }

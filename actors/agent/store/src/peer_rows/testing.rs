@@ -15,8 +15,9 @@ use svc_test_support::postgres_server::PostgresServer;
 
 use zeroize::Zeroizing;
 
-use super::{arrival::FlowPart, *};
-use crate::{AgentStore, ContentKey, PrivateKey, StoreKey, StoreKeys, StoreSettings};
+use crate::{
+    AgentStore, ArrivedMessage, ContentKey, FlowPart, PrivateKey, StoreKey, StoreKeys, StoreSettings, TakenMessage,
+};
 
 pub const OURS: &str = "did:web:ours";
 pub const THEIRS: &str = "did:web:theirs";

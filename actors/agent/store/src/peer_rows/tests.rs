@@ -12,7 +12,7 @@ use svc_didcomm::{
 use svc_store::StatementBatch;
 
 use super::{testing::*, *};
-use crate::{AgentStore, OutboxEvent};
+use crate::{AgentStore, OutboxEvent, TakenMessage};
 
 async fn all_connections(store: &AgentStore) -> Vec<StoredConnection> {
     store.connections(&ConnectionFilter::default(), None, 100).await.expect("read")

@@ -6,7 +6,8 @@ use svc_agent_core::{
 };
 use svc_didcomm::{connection::Connection, delivery::DeliveryState};
 
-use super::super::{chain_rows::from_column, error::AgentStoreError};
+use super::super::error::AgentStoreError;
+use crate::columns::from_column;
 
 /// The value of a word in a column.
 fn word<T>(text: &str, from_word: impl Fn(&str) -> Option<T>) -> Result<T, AgentStoreError> {
@@ -14,10 +15,10 @@ fn word<T>(text: &str, from_word: impl Fn(&str) -> Option<T>) -> Result<T, Agent
 }
 
 /// A connection's columns, in the order of [`read_connection`].
-pub(super) const CONNECTION_COLUMNS: &str = "id, role, our_did, their_did, public_did, previous, has_ended, thread_id, \
+pub(crate) const CONNECTION_COLUMNS: &str = "id, role, our_did, their_did, public_did, previous, has_ended, thread_id, \
      out_of_band_id, parent_id, trusted, judged_at, last_seen_at, waiting, unanswered, created_at, updated_at";
 
-pub(super) fn read_connection(row: &AnyRow) -> Result<StoredConnection, AgentStoreError> {
+pub(crate) fn read_connection(row: &AnyRow) -> Result<StoredConnection, AgentStoreError> {
     let text = |column: &str| row.try_get::<String, _>(column);
     let previous = text("previous")?;
     let previous = serde_json::from_str(&previous)
@@ -45,7 +46,7 @@ pub(super) fn read_connection(row: &AnyRow) -> Result<StoredConnection, AgentSto
     })
 }
 
-pub(super) fn read_basic_message(row: &AnyRow) -> Result<StoredBasicMessage, AgentStoreError> {
+pub(crate) fn read_basic_message(row: &AnyRow) -> Result<StoredBasicMessage, AgentStoreError> {
     let delivery: Option<String> = row.try_get("delivery")?;
     let corrupt = || AgentStoreError::CorruptRow("the delivery of a basic message".to_owned());
     Ok(StoredBasicMessage {
@@ -59,7 +60,7 @@ pub(super) fn read_basic_message(row: &AnyRow) -> Result<StoredBasicMessage, Age
     })
 }
 
-pub(super) fn read_exchange(row: &AnyRow) -> Result<StoredExchange, AgentStoreError> {
+pub(crate) fn read_exchange(row: &AnyRow) -> Result<StoredExchange, AgentStoreError> {
     let json = |text: &str| {
         serde_json::from_str(text).map_err(|_| AgentStoreError::CorruptRow("the credential of an exchange".to_owned()))
     };

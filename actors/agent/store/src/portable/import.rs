@@ -11,8 +11,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::{
     super::{
-        agent_store::{AgentStore, SCHEMA_VERSION, StoreSettings, to_column},
-        chain_rows::from_column,
+        agent_store::{AgentStore, SCHEMA_VERSION, StoreSettings},
         head_file::{HeadFile, PublishedHead},
         sealing::{StoreKey, StoreKeys},
     },
@@ -23,6 +22,7 @@ use super::{
     row_writer::RowWriter,
     tables::TABLES,
 };
+use crate::columns::{from_column, to_column};
 
 /// An import that has happened.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

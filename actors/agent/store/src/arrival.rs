@@ -17,22 +17,20 @@ use svc_didcomm::{
 use svc_store::StatementBatch;
 use uuid::Uuid;
 
-use super::types::read_connection;
-use crate::access_rows::insert_grant;
-
 use super::{
-    connections::{ask_connections, connections_with, insert_connection, merge_connections, update_connection},
-    exchanges::{exchange_of_thread, make_room, put_exchange},
-    outbound::{has_queued, parse_answer, queue_message, settle_thread},
-    records::{forget_oldest, insert_record},
-    seen::{SeenBefore, ask_seen, note_answer, note_seen, read_seen},
-};
-use crate::{
-    access_rows::{AccessPart, answer_request},
+    access_rows::{AccessPart, answer_request, insert_grant},
     agent_store::AgentStore,
     error::AgentStoreError,
     flow_rows::{FlowRefusal, Heard, HeardMessage, WrittenFlow, hear},
     outbox::queue_peer_events,
+    peer_rows::{
+        connections::{ask_connections, connections_with, insert_connection, merge_connections, update_connection},
+        exchanges::{exchange_of_thread, make_room, put_exchange},
+        outbound::{has_queued, parse_answer, queue_message, settle_thread},
+        records::{forget_oldest, insert_record},
+        seen::{SeenBefore, ask_seen, note_answer, note_seen, read_seen},
+        types::read_connection,
+    },
     sealing::ContentKey,
 };
 
