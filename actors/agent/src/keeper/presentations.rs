@@ -93,6 +93,13 @@ pub(super) fn shown_credentials(stored: &[StoredCredential]) -> Vec<&StoredCrede
     about_did.into_iter().take_while(has_place).chain(schemas).collect()
 }
 
+/// The suite of a presentation of all these credentials: theirs where they have one, else the newer one. `None` without a credential.
+fn common_suite(credentials: &[Value]) -> Option<ProofSuite> {
+    let mut suites = credentials.iter().map(proof_suite);
+    let first = suites.next()?;
+    Some(if suites.all(|suite| suite == first) { first } else { ProofSuite::EddsaJcs2022 })
+}
+
 /// Whether the name is that of a presentation whose schema is not essential.
 fn is_schema_id(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_digit())
@@ -147,11 +154,31 @@ pub(super) fn make_presentations(
             endpoint: format!("{}{path}", location.base_url()).into(),
         });
     }
-    if !all.is_empty() {
-        set.files.insert(
-            location.url_path(WHOIS_FILE),
-            PublishedFile::new(present(all, ProofSuite::EddsaJcs2022)?.to_string()),
-        );
+    if let Some(suite) = common_suite(&all) {
+        set.files.insert(location.url_path(WHOIS_FILE), PublishedFile::new(present(all, suite)?.to_string()));
     }
     Ok(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_presentation_of_all_credentials_has_their_suite_where_it_is_one() {
+        use ProofSuite::{Ed25519Signature2020 as Older, EddsaJcs2022 as Newer};
+        let credential = |kind: &str| json!({"proof": {"type": kind}});
+        for (kinds, expected) in [
+            (&[][..], None),
+            (&["Ed25519Signature2020"], Some(Older)),
+            (&["Ed25519Signature2020", "Ed25519Signature2020"], Some(Older)),
+            (&["Ed25519Signature2020", "DataIntegrityProof"], Some(Newer)),
+            (&["DataIntegrityProof"], Some(Newer)),
+        ] {
+            let credentials: Vec<Value> = kinds.iter().map(|kind| credential(kind)).collect();
+            assert_eq!(common_suite(&credentials), expected, "{kinds:?}");
+        }
+    }
 }
