@@ -35,27 +35,32 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod chain;
+mod context;
 mod error;
 mod exec;
+mod gas;
 mod genesis;
+mod invariants;
+mod migration;
 mod modules;
+mod params;
 mod query;
 mod registered_texts;
 mod state;
-mod upgrade;
 mod values;
 
+pub use chain::{BlockContext, ChainConfig, UpgradePlan, UpgradePlanError, UpgradeSchedule};
+pub use context::LedgerEvent;
 pub use error::LedgerError;
 pub use exec::{
     ante::{ExecMode, run_ante},
     block::{begin_block, end_block},
-    context::{BlockContext, ChainConfig, LedgerEvent},
     tx::{TxOutcome, deliver, simulate},
 };
-pub use genesis::{
-    AppStateError, GenesisAccount, GenesisRate, GenesisState, export_app_state, params::BLOCKS_PER_YEAR,
-};
+pub use genesis::{AppStateError, GenesisAccount, GenesisRate, GenesisState, export_app_state};
+pub use invariants::broken_invariant;
 pub use modules::authority::authority_address;
+pub use params::BLOCKS_PER_YEAR;
 pub use query::query;
-pub use state::{LedgerState, invariants::broken_invariant};
-pub use upgrade::{UpgradePlan, UpgradePlanError, UpgradeSchedule};
+pub use state::LedgerState;

@@ -18,12 +18,11 @@ use svc_wire::{
     tx::{SECP256K1_PUBKEY_URL, SigningContext, direct_sign_bytes},
 };
 
-use super::{
-    context::{BlockContext, ChainConfig, ExecContext, LedgerEvent},
-    gas::GasMeter,
-};
 use crate::{
+    chain::{BlockContext, ChainConfig},
+    context::{ExecContext, LedgerEvent},
     error::LedgerError,
+    gas::GasMeter,
     modules::{bank, council, feegrant, routes},
     state::LedgerState,
     values::any::pack_any,

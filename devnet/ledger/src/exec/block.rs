@@ -1,13 +1,12 @@
 //! The begin and the end of a block.
 
-use super::{
-    context::{BlockContext, ChainConfig, ExecContext, LedgerEvent},
-    gas::GasMeter,
-};
 use crate::{
+    chain::{BlockContext, ChainConfig},
+    context::{ExecContext, LedgerEvent},
+    gas::GasMeter,
+    migration,
     modules::{de, feegrant, gov, group, routes::ROUTER, td},
     state::LedgerState,
-    upgrade,
 };
 
 /// Migrates the state if the block is the first one of another release, and runs the begin-block hooks of the modules; returns their events.
@@ -15,7 +14,7 @@ pub fn begin_block(state: &mut LedgerState, chain: &ChainConfig, block: BlockCon
     let gas = GasMeter::unlimited();
     let mut exec = ExecContext::without_fee(state, chain, block, &gas);
     if let Some(plan) = chain.upgrades.at(block.height) {
-        upgrade::apply(&mut exec, plan.generation);
+        migration::apply(&mut exec, plan.generation);
     }
     td::distribute_yield(&mut exec);
     with_mode_attribute(exec.events, "BeginBlock")

@@ -1,7 +1,5 @@
-//! Execution: gas, the ante checks of a transaction, its messages, and the begin and end of a block.
+//! Execution: the ante checks of a transaction, its messages, and the begin and end of a block.
 
 pub mod ante;
 pub mod block;
-pub mod context;
-pub mod gas;
 pub mod tx;

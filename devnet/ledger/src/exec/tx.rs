@@ -3,12 +3,15 @@
 use prost::Message;
 use svc_wire::proto::cosmos::base::abci::v1beta1::TxMsgData;
 
-use super::{
-    ante::{self, AnteOutcome, ExecMode},
-    context::{BlockContext, ChainConfig, ExecContext, LedgerEvent},
+use super::ante::{self, AnteOutcome, ExecMode};
+use crate::{
+    chain::{BlockContext, ChainConfig},
+    context::{ExecContext, LedgerEvent},
+    error::LedgerError,
     gas::GasMeter,
+    modules::routes,
+    state::LedgerState,
 };
-use crate::{error::LedgerError, modules::routes, state::LedgerState};
 
 /// Result of a transaction.
 #[derive(Debug, Clone, Default)]

@@ -11,7 +11,7 @@ use svc_wire::{
 };
 
 use super::generation_form;
-use crate::{exec::context::ChainConfig, values::decimal::LegacyDec};
+use crate::{chain::ChainConfig, values::decimal::LegacyDec};
 
 /// An `app_state` cannot be read or written.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,6 @@
 
 mod app_state;
 mod generation_form;
-pub mod params;
 mod rate;
 mod transfer;
 
@@ -14,12 +13,11 @@ use svc_wire::proto::cosmos::bank::v1beta1::{DenomUnit, Metadata};
 use self::transfer::{import_app_state, put_rate};
 pub use self::{app_state::AppStateError, rate::GenesisRate, transfer::export_app_state};
 use crate::{
-    exec::{
-        context::{BlockContext, ChainConfig, ExecContext},
-        gas::GasMeter,
-    },
-    genesis::params::gov_params,
+    chain::{BlockContext, ChainConfig},
+    context::ExecContext,
+    gas::GasMeter,
     modules::{bank, council},
+    params::gov_params,
     state::{LedgerState, table::PlainValue},
 };
 

@@ -23,11 +23,12 @@ use svc_wire::{
 
 use super::app_state::{AppState, AppStateError};
 use crate::{
-    exec::{context::ChainConfig, gas::GasMeter},
+    chain::ChainConfig,
+    gas::GasMeter,
+    invariants::broken_invariant,
     modules::{bank, council, de, gf::FrameworkOwner, pp::participant},
     state::{
         LedgerState,
-        invariants::broken_invariant,
         keys::{DocumentKey, RatePairKey, VsOperatorEntry},
         table::{PlainValue, StateTable, StoredValue, TableKey},
     },

@@ -2,7 +2,7 @@
 
 use svc_wire::proto::cosmos::auth::v1beta1::BaseAccount;
 
-use crate::{exec::gas::GasMeter, state::LedgerState};
+use crate::{gas::GasMeter, state::LedgerState};
 
 /// Creates an account unless it exists.
 pub fn ensure_account(state: &mut LedgerState, address: &str, gas: &GasMeter) {

@@ -1,11 +1,7 @@
 //! The authority over parameters and the rest of the registry: governance, or the council of validators in its place.
 
 use super::{bank, council};
-use crate::{
-    error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
-    state::LedgerState,
-};
+use crate::{chain::ChainConfig, context::ExecContext, error::LedgerError, state::LedgerState};
 
 /// Returns the address of the account that acts for governance.
 pub fn governance_address(chain: &ChainConfig) -> String {

@@ -11,11 +11,10 @@ use svc_wire::{
 
 use super::auth;
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::{
-        context::{ChainConfig, ExecContext},
-        gas::GasMeter,
-    },
+    gas::GasMeter,
     state::{LedgerState, table::PlainValue},
     values::validate,
 };

@@ -15,8 +15,9 @@ use super::{
     group::{self, NewMember},
 };
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::did_owner::ensure_did_is_own,
     state::{next_id, table::PlainValue},
     values::validate::{self, ensure},

@@ -7,8 +7,9 @@ use svc_wire::{
 
 use super::{authority::ensure_authority, de};
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     values::validate::{self, ensure},
 };
 

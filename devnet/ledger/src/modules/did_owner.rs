@@ -1,6 +1,6 @@
 //! The owner of a DID, from the second generation on: one corporation over corporations, ecosystems and participants.
 
-use crate::{error::LedgerError, exec::context::ExecContext};
+use crate::{context::ExecContext, error::LedgerError};
 
 /// The holder of a DID that is not this corporation's: its corporation and the thing that has the DID.
 fn other_holder(exec: &ExecContext<'_>, did: &str, corporation_id: Option<u64>) -> Option<(u64, String)> {

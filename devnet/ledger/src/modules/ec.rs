@@ -7,8 +7,9 @@ use svc_wire::proto::svc::ec::v1::{
 
 use super::{authority::ensure_authority, de, gf};
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::did_owner::ensure_did_is_own,
     state::{next_id, table::PlainValue},
     values::validate::{self, ensure},

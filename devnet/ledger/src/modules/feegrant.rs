@@ -17,7 +17,7 @@ use super::{
     auth,
     bank::{self, CoinAmounts},
 };
-use crate::{error::LedgerError, exec::context::ExecContext, values::any::pack_any};
+use crate::{context::ExecContext, error::LedgerError, values::any::pack_any};
 
 const BASIC: &str = "/cosmos.feegrant.v1beta1.BasicAllowance";
 const PERIODIC: &str = "/cosmos.feegrant.v1beta1.PeriodicAllowance";

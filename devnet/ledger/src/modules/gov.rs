@@ -15,8 +15,9 @@ use svc_wire::{
 
 use super::{authority::governance_address, bank};
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::router::MessageRouter,
     state::{LedgerState, next_id, table::PlainValue},
     values::validate,

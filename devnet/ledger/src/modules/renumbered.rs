@@ -4,7 +4,7 @@ use prost::Message;
 use prost_types::Any;
 use svc_wire::proto::svc::{cs, td};
 
-use crate::{error::LedgerError, exec::context::ChainConfig};
+use crate::{chain::ChainConfig, error::LedgerError};
 
 /// Parameters of trust deposits.
 #[derive(Clone, PartialEq, Message)]

@@ -2,10 +2,7 @@
 
 use prost_types::Any;
 
-use crate::{
-    error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
-};
+use crate::{chain::ChainConfig, context::ExecContext, error::LedgerError};
 
 /// The functions of [`routes`](super::routes).
 pub struct MessageRouter {

@@ -8,11 +8,7 @@ use super::{
     bank, co, council, cs, de, di, ec, feegrant, gf, gov, group, pp, renumbered::with_older_numbers,
     router::MessageRouter, td, xr,
 };
-use crate::{
-    error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
-    values::any::pack_any,
-};
+use crate::{chain::ChainConfig, context::ExecContext, error::LedgerError, values::any::pack_any};
 
 fn decode<M: Message + Default>(message: &Any) -> Result<M, LedgerError> {
     M::decode(message.value.as_slice()).map_err(|error| LedgerError::sdk(2, error))

@@ -18,8 +18,9 @@ use svc_wire::{
 
 use super::authority::ensure_authority;
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     state::{LedgerState, keys::RatePairKey, next_id, table::PlainValue},
     values::validate::{self, ensure},
 };

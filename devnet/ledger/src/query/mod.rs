@@ -14,8 +14,8 @@ use prost::Message;
 use svc_wire::proto::cosmos::auth;
 
 use crate::{
+    chain::{BlockContext, ChainConfig},
     error::{LedgerError, QueryStatus},
-    exec::context::{BlockContext, ChainConfig},
     state::LedgerState,
 };
 use view::QueryContext;

@@ -4,12 +4,12 @@ use prost::Message;
 use svc_wire::proto::svc::{co, de, di, ec, gf, pp};
 
 use crate::{
-    exec::context::ChainConfig,
-    genesis::params::ModuleParams,
+    chain::ChainConfig,
     modules::{
         de::FEE_PERIOD,
         renumbered::{SchemaParams, TrustDepositParams},
     },
+    params::ModuleParams,
 };
 
 #[derive(Clone, PartialEq, Message)]

@@ -7,8 +7,8 @@ use svc_wire::{
 };
 
 use crate::{
+    chain::{BlockContext, ChainConfig},
     error::{LedgerError, QueryStatus},
-    exec::context::{BlockContext, ChainConfig},
     state::LedgerState,
 };
 

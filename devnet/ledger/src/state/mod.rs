@@ -1,6 +1,5 @@
 //! The state of the ledger at one height.
 
-pub mod invariants;
 pub mod keys;
 pub mod table;
 
@@ -31,7 +30,7 @@ use svc_wire::{
 
 use self::keys::{DocumentKey, ParticipantContextKey, RatePairKey, VersionKey, VsOperatorEntry};
 use crate::{
-    genesis::params::ModuleParams,
+    params::ModuleParams,
     state::table::{PlainValue, StateTable, StoredValue},
     values::decimal::LegacyDec,
 };

@@ -9,7 +9,7 @@ use std::ops::RangeBounds;
 use imbl::OrdMap;
 use sha2::{Digest, Sha256};
 
-use crate::exec::gas::GasMeter;
+use crate::gas::GasMeter;
 
 /// A value with a stored form, which gas and the application hash are computed from.
 pub trait StoredValue: Clone {

@@ -9,7 +9,7 @@ use svc_wire::{
 };
 use url::Url;
 
-use crate::{error::LedgerError, exec::context::ChainConfig};
+use crate::{chain::ChainConfig, error::LedgerError};
 
 // Both patterns are constants; a unit test below compiles and uses them.
 static DID: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(DID_PATTERN).ok());

@@ -10,7 +10,7 @@ use svc_wire::proto::cosmos::group::v1::{
 };
 
 use super::{COUNCIL_GROUP, NEEDED_SHARE, policy, seats};
-use crate::{error::LedgerError, exec::context::ExecContext, modules::group::PERCENTAGE, state::LedgerState};
+use crate::{context::ExecContext, error::LedgerError, modules::group::PERCENTAGE, state::LedgerState};
 
 /// Depth at which the SDK stops to unpack messages inside of messages.
 const MAX_DEPTH: usize = 10;

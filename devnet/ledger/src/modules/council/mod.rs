@@ -14,12 +14,7 @@ pub use guard::guard;
 pub use validators::{add_validator, remove_validator, self_remove_validator};
 
 use super::group::{self, NewMember, PERCENTAGE};
-use crate::{
-    error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
-    state::LedgerState,
-    values::any::pack_any,
-};
+use crate::{chain::ChainConfig, context::ExecContext, error::LedgerError, state::LedgerState, values::any::pack_any};
 
 /// Id of the group, and the sequence from which the address of its policy is derived.
 pub const COUNCIL_GROUP: u64 = 1;

@@ -4,9 +4,7 @@ use prost::Message;
 use prost_types::Any;
 
 use super::{policy, seats};
-use crate::{
-    error::LedgerError, exec::context::ExecContext, modules::bank, state::table::PlainValue, values::validate,
-};
+use crate::{context::ExecContext, error::LedgerError, modules::bank, state::table::PlainValue, values::validate};
 
 /// Stake of each validator, in base units of the fee denom.
 const BOND: u128 = 1_000_000;

@@ -9,12 +9,7 @@ use svc_wire::proto::svc::cs::v1::{
 };
 
 use super::schema::{authorize, ensure_addresses, load_owned};
-use crate::{
-    error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
-    state::next_id,
-    values::validate,
-};
+use crate::{chain::ChainConfig, context::ExecContext, error::LedgerError, state::next_id, values::validate};
 
 fn ensure_valid_subject(schema_id: u64, role: Role) -> Result<(), LedgerError> {
     if schema_id == 0 {

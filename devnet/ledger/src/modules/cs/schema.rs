@@ -12,8 +12,9 @@ use svc_wire::{
 };
 
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::{authority::ensure_authority, de, xr},
     state::next_id,
     values::validate,

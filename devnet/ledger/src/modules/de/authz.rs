@@ -3,8 +3,9 @@
 use svc_wire::{proto::svc::de::v1::OperatorAuthorization, syntax::DELEGABLE_MESSAGES, timestamp};
 
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::{
         bank::{self, CoinAmounts},
         feegrant::subtract_amounts,

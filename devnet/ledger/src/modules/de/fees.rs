@@ -7,8 +7,9 @@ use svc_wire::{
 };
 
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::{bank, feegrant},
     state::LedgerState,
 };

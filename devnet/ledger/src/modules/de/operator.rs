@@ -17,8 +17,9 @@ use super::{
     fees::{grant_fees, revoke_fees},
 };
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::{authority::ensure_authority, bank},
     state::{next_id, table::PlainValue},
     values::validate::{self, ensure},

@@ -11,8 +11,8 @@ use svc_wire::proto::svc::{
 
 use super::fees::{emit_fee_event, revoke_fees};
 use crate::{
+    context::ExecContext,
     error::LedgerError,
-    exec::context::ExecContext,
     modules::{
         bank::{self, CoinAmounts},
         feegrant,

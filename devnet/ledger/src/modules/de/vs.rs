@@ -15,8 +15,8 @@ use super::{
     periodic_fees,
 };
 use crate::{
+    context::ExecContext,
     error::LedgerError,
-    exec::context::ExecContext,
     modules::{bank, feegrant, pp::inactive_reason},
     state::{keys::VsOperatorEntry, next_id, table::PlainValue},
     values::validate::ensure,

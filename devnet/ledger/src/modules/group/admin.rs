@@ -13,7 +13,7 @@ use super::{
     policy::{DecisionPolicy, parse_positive, parse_weight},
     store::{drop_votes, load_policy, typed_event},
 };
-use crate::{error::LedgerError, exec::context::ExecContext, values::validate};
+use crate::{context::ExecContext, error::LedgerError, values::validate};
 
 /// Loads a group; fails unless `admin` administers it.
 fn load_administered_group(exec: &ExecContext<'_>, group_id: u64, admin: &str) -> Result<GroupInfo, LedgerError> {

@@ -12,7 +12,7 @@ use super::{
     policy::{DecisionPolicy, parse_positive},
     store::typed_event,
 };
-use crate::{error::LedgerError, exec::context::ExecContext, modules::auth, state::next_id};
+use crate::{context::ExecContext, error::LedgerError, modules::auth, state::next_id};
 
 /// A member of a new group.
 pub struct NewMember {

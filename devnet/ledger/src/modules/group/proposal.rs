@@ -16,10 +16,7 @@ use super::{
     tally::{empty_tally, tally},
 };
 use crate::{
-    error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
-    modules::router::MessageRouter,
-    state::next_id,
+    chain::ChainConfig, context::ExecContext, error::LedgerError, modules::router::MessageRouter, state::next_id,
     values::validate,
 };
 

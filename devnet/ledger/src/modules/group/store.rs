@@ -7,8 +7,8 @@ use super::{
     policy::DecisionPolicy,
 };
 use crate::{
+    context::{ExecContext, LedgerEvent},
     error::LedgerError,
-    exec::context::{ExecContext, LedgerEvent},
 };
 
 /// Returns a typed event: values are JSON, attributes are sorted by key.

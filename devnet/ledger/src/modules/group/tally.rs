@@ -4,7 +4,7 @@ use rust_decimal::Decimal;
 use svc_wire::proto::cosmos::group::v1::{TallyResult, VoteOption};
 
 use super::policy::parse_weight;
-use crate::{exec::gas::GasMeter, state::LedgerState};
+use crate::{gas::GasMeter, state::LedgerState};
 
 pub fn empty_tally() -> TallyResult {
     let zero = || "0".to_owned();

@@ -17,11 +17,7 @@ use super::{
     rules::{ensure_no_overlap, ensure_no_unrepaid_slash, ensure_no_window_overlap, is_self_created},
     vs_operator::VsOperatorFields,
 };
-use crate::{
-    error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
-    values::validate,
-};
+use crate::{chain::ChainConfig, context::ExecContext, error::LedgerError, values::validate};
 
 pub fn validate_create_root(chain: &ChainConfig, message: &MsgCreateRootParticipant) -> Result<(), LedgerError> {
     ensure_addresses(chain, &message.corporation, &message.operator)?;

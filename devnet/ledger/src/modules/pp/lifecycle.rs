@@ -19,8 +19,9 @@ use super::{
     rules::{ancestors, ensure_no_overlap, ensure_no_window_overlap, is_self_created},
 };
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::{
         bank,
         de::{self, vs},

@@ -12,7 +12,7 @@ mod vs_operator;
 use svc_wire::proto::svc::pp::v1::{MsgUpdateParams, MsgUpdateParamsResponse};
 
 use super::authority::ensure_authority;
-use crate::{error::LedgerError, exec::context::ExecContext};
+use crate::{context::ExecContext, error::LedgerError};
 
 pub use create::{create_root, self_create, validate_create_root, validate_self_create};
 pub use lifecycle::{

@@ -28,8 +28,9 @@ use super::{
     vs_operator::VsOperatorFields,
 };
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::{
         bank,
         de::{self, vs},

@@ -4,8 +4,9 @@ use prost_types::Timestamp;
 use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
 
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::{de, did_owner::ensure_did_is_own},
     state::{keys::ParticipantContextKey, next_id, table::PlainValue},
     values::validate::{self, ensure},

@@ -14,8 +14,9 @@ use svc_wire::{
 
 use super::participant::unregistered_error;
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::{td, xr},
     state::LedgerState,
 };

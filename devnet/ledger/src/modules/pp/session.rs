@@ -22,8 +22,9 @@ use super::{
     rules::{FeeQuote, beneficiaries, fee_denom, quote_fee},
 };
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::{
         bank,
         de::{self, vs},

@@ -13,7 +13,7 @@ use super::{
     participant::unregistered_error,
     rules::{discount_limits, validity_days},
 };
-use crate::{error::LedgerError, exec::context::ChainConfig, values::validate};
+use crate::{chain::ChainConfig, error::LedgerError, values::validate};
 
 const DAY_NANOS: i128 = 86_400 * 1_000_000_000;
 

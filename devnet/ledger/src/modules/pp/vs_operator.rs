@@ -10,8 +10,9 @@ use svc_wire::proto::{
 
 use super::participant::unregistered_error;
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::de::vs::{self, NewVsRecord},
     values::validate,
 };

@@ -3,8 +3,8 @@
 use svc_wire::{proto::svc::td::v1::TrustDeposit, timestamp};
 
 use crate::{
+    context::ExecContext,
     error::LedgerError,
-    exec::context::ExecContext,
     modules::{bank, de},
     state::LedgerState,
     values::decimal::LegacyDec,

@@ -14,8 +14,9 @@ use super::deposit::{
     store, to_u64,
 };
 use crate::{
+    chain::ChainConfig,
+    context::ExecContext,
     error::LedgerError,
-    exec::context::{ChainConfig, ExecContext},
     modules::{authority::ensure_authority, bank, de},
     values::{decimal::LegacyDec, validate},
 };

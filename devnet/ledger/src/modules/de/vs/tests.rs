@@ -7,7 +7,7 @@ use svc_wire::{
 };
 
 use super::*;
-use crate::{BLOCKS_PER_YEAR, BlockContext, ChainConfig, GenesisState, LedgerState, exec::gas::GasMeter};
+use crate::{BLOCKS_PER_YEAR, BlockContext, ChainConfig, GenesisState, LedgerState, gas::GasMeter};
 
 const NOW: i64 = 1_800_000_000;
 const OPERATOR: &str = "svc1service";

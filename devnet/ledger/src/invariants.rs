@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use svc_wire::proto::{cosmos::base::v1beta1::Coin, svc::pp::v1::OnboardingState};
 
-use super::{
-    LedgerState,
-    table::{StateTable, StoredValue, TableKey},
-};
 use crate::{
-    exec::context::ChainConfig,
+    chain::ChainConfig,
     modules::{bank, pp},
+    state::{
+        LedgerState,
+        table::{StateTable, StoredValue, TableKey},
+    },
 };
 
 /// Returns a description of the first broken invariant; `None` if all hold.

@@ -2,7 +2,7 @@
 
 use svc_wire::proto_registry::NodeGeneration;
 
-use crate::{exec::context::ExecContext, genesis::params::ModuleParams, modules::de};
+use crate::{context::ExecContext, modules::de, params::ModuleParams};
 
 /// Brings the state to a generation. Values that it keeps stay as they are, also those for which a new chain would have another default.
 pub fn apply(exec: &mut ExecContext<'_>, generation: NodeGeneration) {
