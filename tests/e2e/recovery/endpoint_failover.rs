@@ -24,6 +24,22 @@ impl BlockProducer {
     }
 }
 
+impl BlockProducer {
+    /// Makes each block once a follower has the one before it.
+    fn start_in_step(node: &Node, follower: &Node) -> Self {
+        let (node, mut followed) = (node.clone(), follower.watch_heights());
+        Self(tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(Duration::from_millis(100));
+            loop {
+                ticks.tick().await;
+                let height = *node.watch_heights().borrow();
+                followed.wait_for(|reached| *reached >= height).await.expect("the follower runs");
+                node.produce_block().expect("a block");
+            }
+        }))
+    }
+}
+
 impl Drop for BlockProducer {
     fn drop(&mut self) {
         self.0.abort();
@@ -216,8 +232,11 @@ async fn nodes_with_different_blocks_are_named_and_neither_is_written_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_that_only_one_of_two_nodes_states_decides_nothing() {
-    let (world, _beat) = two_nodes().await;
-    let first = &world.network.devnet.node;
+    let (world, beat) = two_nodes().await;
+    drop(beat);
+    let (first, second) = (&world.network.devnet.node, &world.network.extra_nodes[0]);
+    // A node that lags contradicts nothing.
+    let _beat = BlockProducer::start_in_step(first, second);
     first.update_faults(|faults| (faults.lies.failed_txs, faults.lies.failed_results) = (true, true));
     let call = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("contradicted"));
     let stop_lying = async {

@@ -19,6 +19,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    client_stream::StreamChange,
     connection::{ClientConnection, ConnectionEnds},
     connection_table::{ConnectionSlot, ConnectionTable},
     descriptors::DescriptorPermit,
@@ -26,7 +27,6 @@ use super::{
     guarded_stream::GuardedStream,
     refusal::Refusal,
     settings::ListenerSettings,
-    target_escape::EscapedStream,
     tls::TlsIdentity,
     unread_body::UnreadBody,
 };
@@ -43,6 +43,7 @@ pub struct HttpListener {
     socket: ListenerSocket,
     settings: Arc<ListenerSettings>,
     tls: Option<Arc<TlsIdentity>>,
+    change: Option<StreamChange>,
 }
 
 #[derive(Debug)]
@@ -58,18 +59,25 @@ impl HttpListener {
     /// When the runtime cannot use the socket.
     pub fn tcp(name: &'static str, socket: std::net::TcpListener, settings: ListenerSettings) -> io::Result<Self> {
         let socket = ListenerSocket::Tcp(TcpListener::from_std(socket)?);
-        Ok(Self { name, socket, settings: Arc::new(settings), tls: None })
+        Ok(Self { name, socket, settings: Arc::new(settings), tls: None, change: None })
     }
 
     /// A listener on a local socket.
     pub fn unix(name: &'static str, socket: UnixListener, settings: ListenerSettings) -> Self {
-        Self { name, socket: ListenerSocket::Unix(socket), settings: Arc::new(settings), tls: None }
+        Self { name, socket: ListenerSocket::Unix(socket), settings: Arc::new(settings), tls: None, change: None }
     }
 
     /// Encrypts the connections of a TCP socket.
     #[must_use]
     pub fn with_tls(mut self, tls: Option<Arc<TlsIdentity>>) -> Self {
         self.tls = tls;
+        self
+    }
+
+    /// Changes the streams of a TCP socket that is not encrypted.
+    #[must_use]
+    pub fn with_stream_change(mut self, change: StreamChange) -> Self {
+        self.change = Some(change);
         self
     }
 
@@ -82,9 +90,9 @@ impl HttpListener {
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let Self { name, socket, settings, tls } = self;
+        let Self { name, socket, settings, tls, change } = self;
         let table = ConnectionTable::new(name, Arc::clone(&settings));
-        let server = Arc::new(ListenerTask { settings, table, tls, shutdown });
+        let server = Arc::new(ListenerTask { settings, table, tls, change, shutdown });
         let (connections, dropped) = (TaskTracker::new(), CancellationToken::new());
         let _ends_connections = dropped.clone().drop_guard();
         loop {
@@ -182,6 +190,7 @@ struct ListenerTask {
     settings: Arc<ListenerSettings>,
     table: Arc<ConnectionTable>,
     tls: Option<Arc<TlsIdentity>>,
+    change: Option<StreamChange>,
     shutdown: CancellationToken,
 }
 
@@ -201,14 +210,12 @@ impl ListenerTask {
                 self.drive(GuardedStream::new(stream, connection.clone(), descriptor, patience), &connection, service)
                     .await
             }
-            (AcceptedSocket::Tcp(stream, _), None) if self.settings.escapes_targets => {
-                let stream = GuardedStream::new(stream, connection.clone(), descriptor, patience);
-                let stream = EscapedStream::new(stream, self.settings.max_head_bytes);
-                self.drive(stream, &connection, service).await
-            }
             (AcceptedSocket::Tcp(stream, _), None) => {
-                self.drive(GuardedStream::new(stream, connection.clone(), descriptor, patience), &connection, service)
-                    .await
+                let stream = GuardedStream::new(stream, connection.clone(), descriptor, patience);
+                match self.change {
+                    Some(change) => self.drive(change(Box::new(stream)), &connection, service).await,
+                    None => self.drive(stream, &connection, service).await,
+                }
             }
             (AcceptedSocket::Tcp(stream, _), Some(tls)) => {
                 let handshake = timeout(self.settings.header_timeout, tls.acceptor().accept(stream));

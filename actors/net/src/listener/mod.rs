@@ -11,6 +11,7 @@
 
 mod address_key;
 mod admission;
+mod client_stream;
 mod connection;
 mod connection_table;
 mod descriptors;
@@ -23,11 +24,11 @@ mod refusal;
 mod refusal_log;
 mod request_host;
 mod settings;
-mod target_escape;
 mod tls;
 mod unread_body;
 
 pub use address_key::AddressKey;
+pub use client_stream::{ClientStream, StreamChange};
 pub use connection::ClientConnection;
 pub use descriptors::{descriptor_budget, raise_descriptor_limit};
 pub use exchange::{RequestBody, ResponseBody};

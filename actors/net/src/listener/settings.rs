@@ -16,8 +16,6 @@ pub struct ListenerSettings {
     pub idle_timeout: Duration,
     /// Longest head of a request, in bytes; at least 8,192.
     pub max_head_bytes: usize,
-    /// Whether a target may have characters that a URI may not, such as quotes: they are escaped before the target is read. Without TLS.
-    pub escapes_targets: bool,
     /// Networks of reverse proxies, to which `max_per_address` does not apply: one such address has the connections of many clients.
     pub proxies: Vec<IpNet>,
 }
@@ -36,7 +34,6 @@ impl Default for ListenerSettings {
             idle_timeout: Duration::from_secs(120),
             // Twice the largest that usual proxies pass on.
             max_head_bytes: 32 * 1024,
-            escapes_targets: false,
             proxies: Vec::new(),
         }
     }

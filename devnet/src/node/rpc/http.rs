@@ -13,7 +13,7 @@ use axum::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 use svc_net::{
-    listener::{HttpListener, ListenerSettings, TowerService},
+    listener::{ClientStream, HttpListener, ListenerSettings, TowerService},
     websocket::server as websocket_server,
 };
 use svc_wire::comet_rpc::RpcError;
@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     call::{answer_request, call_method, parse_error, rpc_response},
     params::{self, RpcParams, method_not_found},
+    target_escape::EscapedStream,
     websocket,
 };
 use crate::node::{cross_origin::cross_origin, faults::garble, shared::SharedChain};
@@ -40,15 +41,17 @@ pub async fn serve(listener: TcpListener, shared: Arc<SharedChain>) {
         // As the configuration of public nodes has it.
         .layer(cross_origin(["origin", "accept", "content-type", "x-requested-with", "x-server-time"]))
         .with_state(shared);
-    let settings = ListenerSettings {
-        max_head_bytes: MAX_HEAD_BYTES,
-        escapes_targets: true,
-        ..ListenerSettings::for_one_machine()
-    };
+    let settings = ListenerSettings { max_head_bytes: MAX_HEAD_BYTES, ..ListenerSettings::for_one_machine() };
     match HttpListener::tcp("node", listener, settings) {
-        Ok(listener) => listener.serve(TowerService::new(router), CancellationToken::new()).await,
+        Ok(listener) => {
+            listener.with_stream_change(escape_targets).serve(TowerService::new(router), CancellationToken::new()).await
+        }
         Err(error) => tracing::error!(%error, "the listener of the node cannot be used"),
     }
+}
+
+fn escape_targets(stream: Box<dyn ClientStream>) -> Box<dyn ClientStream> {
+    Box::new(EscapedStream::new(stream, MAX_HEAD_BYTES))
 }
 
 /// Renders the index page with all methods.

@@ -8,5 +8,6 @@ pub mod http;
 mod methods;
 mod params;
 mod search;
+mod target_escape;
 mod tx_proof;
 mod websocket;

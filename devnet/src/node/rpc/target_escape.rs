@@ -1,4 +1,5 @@
-//! Escapes in the target of a request: servers in Go take quotes there as they are, and clients of a node send them.
+//! Escapes in the target of a request: servers in Go take characters there that a URI may not have, such as quotes, and clients of a node
+//! send them.
 
 use std::{
     io,
