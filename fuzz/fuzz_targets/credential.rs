@@ -30,7 +30,7 @@ fn document() -> Value {
 
 /// Answers every request: each resource is the random text.
 fn answer(evidence: &mut Evidence, request: &EvidenceRequest, text: &str) {
-    let missing = || EvidenceFailure { code: RejectionCode::ResourceUnavailable, message: "no answer".into() };
+    let missing = || EvidenceFailure::new(RejectionCode::ResourceUnavailable, "no answer");
     match request {
         EvidenceRequest::Document(did) => {
             let found = if did == DID { Ok(Arc::new(document())) } else { Err(missing()) };

@@ -11,22 +11,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use svc_wire::participant_state::ParticipantState;
 
-use crate::rejection::{RejectionCode, RejectionReason};
-
-/// Request for one piece of evidence. A verdict lists the requests that it depends on.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum EvidenceRequest {
-    /// The DID Document of a DID.
-    Document(String),
-    /// The text at a URL.
-    Resource(String),
-    /// The registry participants of a DID.
-    Participants(String),
-    /// A credential schema of the registry.
-    Schema(u64),
-    /// The time at which a digest was anchored. The digest has the form of the chain, `sha384-…`.
-    Digest(String),
-}
+use crate::{
+    evidence_request::EvidenceRequest,
+    rejection::{RejectionCode, RejectionReason},
+};
 
 /// Evidence that could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +23,30 @@ pub struct EvidenceFailure {
     pub code: RejectionCode,
     /// The cause, as one sentence.
     pub message: String,
+    /// Set when a later fetch may succeed. `None` for a definitive failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transient: Option<TransientCause>,
+}
+
+impl EvidenceFailure {
+    /// A definitive failure.
+    pub fn new(code: RejectionCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), transient: None }
+    }
+}
+
+/// A fetch failed for a reason that may pass.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TransientCause {
+    /// Requested URL. `None` when no server was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// HTTP status. `None` when the server did not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Seconds after which the server asks for the next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
 }
 
 impl From<&EvidenceFailure> for RejectionReason {
@@ -115,7 +127,7 @@ pub struct VerificationCache(Arc<Mutex<VerificationOutcomes>>);
 type VerificationOutcomes = HashMap<[u8; 32], Result<(), RejectionReason>>;
 
 /// An evaluation, or a part of it, cannot go on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum MissingEvidence {
     /// The evidence has no answer to a request.
     NotYetKnown,
@@ -139,6 +151,11 @@ impl<R: Into<RejectionReason>> From<R> for MissingEvidence {
     }
 }
 
+fn rejection(failure: &EvidenceFailure, request: EvidenceRequest) -> RejectionReason {
+    let unanswered = failure.transient.is_some().then(|| Box::new(request));
+    RejectionReason { unanswered, ..RejectionReason::from(failure) }
+}
+
 /// View of the evidence that notes each used request, and each request without an answer.
 pub(crate) struct EvidenceView<'a> {
     evidence: &'a Evidence,
@@ -160,15 +177,17 @@ impl<'a> EvidenceView<'a> {
     }
 
     pub fn document(&self, did: &str) -> Result<&'a Value, MissingEvidence> {
-        let found = self.record_input(EvidenceRequest::Document(did.to_owned()), self.evidence.documents.get(did))?;
+        let request = EvidenceRequest::Document(did.to_owned());
+        let found = self.record_input(request.clone(), self.evidence.documents.get(did))?;
         found
             .as_deref()
-            .map_err(|failure| RejectionReason { did: Some(did.to_owned()), ..RejectionReason::from(failure) }.into())
+            .map_err(|failure| RejectionReason { did: Some(did.to_owned()), ..rejection(failure, request) }.into())
     }
 
     pub fn resource(&self, url: &str) -> Result<&'a str, MissingEvidence> {
-        let found = self.record_input(EvidenceRequest::Resource(url.to_owned()), self.evidence.resources.get(url))?;
-        found.as_deref().map_err(|failure| RejectionReason::from(failure).into())
+        let request = EvidenceRequest::Resource(url.to_owned());
+        let found = self.record_input(request.clone(), self.evidence.resources.get(url))?;
+        found.as_deref().map_err(|failure| rejection(failure, request).into())
     }
 
     /// Result of a check with these inputs, from the cache when it ran before.

@@ -32,6 +32,7 @@ pub mod access;
 mod documents;
 mod evaluation;
 mod evidence;
+mod evidence_request;
 pub mod issuance;
 pub mod proof;
 mod rejection;
@@ -40,9 +41,8 @@ mod verdict;
 
 pub use documents::{did_document, digest};
 pub use evaluation::{EvaluationRules, authorize_holder, authorize_issuer, evaluate_credential, evaluate_did};
-pub use evidence::{
-    Evidence, EvidenceFailure, EvidenceRequest, RegistryParticipant, RegistrySchema, VerificationCache,
-};
+pub use evidence::{Evidence, EvidenceFailure, RegistryParticipant, RegistrySchema, TransientCause, VerificationCache};
+pub use evidence_request::EvidenceRequest;
 pub use rejection::{RejectionCode, RejectionReason};
 pub use schemas::essential_schema::{self, EssentialCredential, EssentialSchemaError, EssentialSchemas};
 pub use schemas::schema_validation::{SchemaViolation, credential_violations};

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::evidence_request::EvidenceRequest;
+
 /// Defines the codes, their names on the wire and their descriptions in one table.
 macro_rules! codes {
     ($($variant:ident $name:literal $description:literal,)*) => {
@@ -110,12 +112,22 @@ pub struct RejectionReason {
     /// Id of the credential.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub credential: Option<String>,
+    /// The request whose transient failure is the cause, where the outcome can depend on its answer.
+    #[serde(skip)]
+    pub unanswered: Option<Box<EvidenceRequest>>,
 }
 
 impl RejectionReason {
     /// A reason with the description of its code as the message.
     pub fn from_code(code: RejectionCode) -> Self {
-        Self { code, message: code.description().to_owned(), did: None, presentation: None, credential: None }
+        Self {
+            code,
+            message: code.description().to_owned(),
+            did: None,
+            presentation: None,
+            credential: None,
+            unanswered: None,
+        }
     }
 
     /// A reason with details behind the description. Long messages are cut.

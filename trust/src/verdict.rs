@@ -96,6 +96,9 @@ pub struct TrustVerdict {
     pub consulted: BTreeSet<String>,
     /// Requests that the verdict depends on.
     pub inputs: Vec<EvidenceRequest>,
+    /// Requests that failed for a reason that may pass, and on which the outcome depends. Empty when the DID is trusted.
+    #[serde(default)]
+    pub unanswered: BTreeSet<EvidenceRequest>,
 }
 
 impl TrustVerdict {
@@ -112,6 +115,7 @@ impl TrustVerdict {
             parents: Vec::new(),
             operator: None,
             consulted: BTreeSet::new(),
+            unanswered: BTreeSet::new(),
             inputs: used.into_iter().chain(own).collect::<BTreeSet<_>>().into_iter().collect(),
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use serde_json::Value;
-use svc_trust::{Evidence, EvidenceFailure, EvidenceRequest, RejectionCode};
+use svc_trust::{Evidence, EvidenceFailure, EvidenceRequest, RejectionCode, TransientCause};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -70,7 +70,7 @@ impl EvidenceBudget {
         if self.memory_bytes > MAX_EVIDENCE_BYTES {
             self.is_exhausted = true;
             let message = format!("the material of one DID takes more than {MAX_EVIDENCE_BYTES} bytes of memory");
-            Err(EvidenceFailure { code: RejectionCode::TooLarge, message })
+            Err(EvidenceFailure::new(RejectionCode::TooLarge, message))
         } else {
             Ok(body)
         }
@@ -116,7 +116,7 @@ impl EvidenceFetcher {
         budget.requested.extend(requests.iter().cloned());
         let refused = refused.into_iter().map(|request| {
             let message = format!("more than {MAX_FETCHES} fetches for one DID");
-            (request, FetchedEvidence::Limited(EvidenceFailure { code: RejectionCode::TooLarge, message }))
+            (request, FetchedEvidence::Limited(EvidenceFailure::new(RejectionCode::TooLarge, message)))
         });
         let fetcher = self.clone();
         let fetches = stream::iter(requests).map(move |request| {
@@ -154,17 +154,12 @@ impl EvidenceFetcher {
             EvidenceRequest::Resource(url) => {
                 let fetched = self.fetcher.get(url).await.map_err(|error| fetch_failure(&error))?;
                 let text = String::from_utf8(fetched.body.to_vec());
-                let not_utf8 = |_| EvidenceFailure {
-                    code: RejectionCode::ResourceUnavailable,
-                    message: format!("{url} is no text in UTF-8"),
-                };
+                let not_utf8 =
+                    |_| EvidenceFailure::new(RejectionCode::ResourceUnavailable, format!("{url} is no text in UTF-8"));
                 text.map(Value::String).map_err(not_utf8)
             }
             EvidenceRequest::Participants(_) | EvidenceRequest::Schema(_) | EvidenceRequest::Digest(_) => {
-                Err(EvidenceFailure {
-                    code: RejectionCode::ResourceUnavailable,
-                    message: "the registry knows it".to_owned(),
-                })
+                Err(EvidenceFailure::new(RejectionCode::ResourceUnavailable, "the registry knows it"))
             }
         }
     }
@@ -172,7 +167,8 @@ impl EvidenceFetcher {
 
 fn out_of_time() -> FetchedEvidence {
     let message = format!("the web servers of one DID took longer than {} s", FETCH_TIME_LIMIT.as_secs());
-    FetchedEvidence::Limited(EvidenceFailure { code: RejectionCode::ResourceUnavailable, message })
+    let transient = Some(TransientCause::default());
+    FetchedEvidence::Limited(EvidenceFailure { code: RejectionCode::ResourceUnavailable, message, transient })
 }
 
 /// Adds a document or a resource to the evidence.
@@ -205,7 +201,12 @@ fn did_failure(error: &DidError) -> EvidenceFailure {
         DidError::Deactivated { .. } => RejectionCode::DidDeactivated,
         _ => RejectionCode::DidUnresolvable,
     };
-    EvidenceFailure { code, message: error.to_string() }
+    let transient = match error {
+        DidError::FetchFailed { error, .. } => transient_cause(error),
+        DidError::ResolverBusy { .. } | DidError::ResolverStopped => Some(TransientCause::default()),
+        _ => None,
+    };
+    EvidenceFailure { code, message: error.to_string(), transient }
 }
 
 fn fetch_failure(error: &FetchError) -> EvidenceFailure {
@@ -216,5 +217,16 @@ fn fetch_failure(error: &FetchError) -> EvidenceFailure {
         FetchError::BodyTooLong { .. } | FetchError::JsonTooLarge { .. } => RejectionCode::TooLarge,
         _ => RejectionCode::ResourceUnavailable,
     };
-    EvidenceFailure { code, message: error.to_string() }
+    EvidenceFailure { code, message: error.to_string(), transient: transient_cause(error) }
+}
+
+fn transient_cause(error: &FetchError) -> Option<TransientCause> {
+    if !error.is_transient() {
+        return None;
+    }
+    let (status, retry_after) = match error {
+        FetchError::HttpStatus { status, retry_after, .. } => (Some(*status), retry_after.map(|time| time.as_secs())),
+        _ => (None, None),
+    };
+    Some(TransientCause { url: Some(error.url().to_owned()), status, retry_after })
 }

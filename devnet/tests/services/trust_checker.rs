@@ -33,7 +33,7 @@ fn nanos(value: &Value) -> Option<i128> {
 }
 
 fn failure<T>(code: RejectionCode, message: impl ToString) -> Result<T, EvidenceFailure> {
-    Err(EvidenceFailure { code, message: message.to_string() })
+    Err(EvidenceFailure::new(code, message.to_string()))
 }
 
 impl<'a> TrustChecker<'a> {

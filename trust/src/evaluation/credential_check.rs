@@ -36,8 +36,19 @@ impl TrustEvaluation<'_> {
         let issuers = self.view.participants(credential.issuer);
         let holders = self.view.participants(did);
 
-        let issuer_document = issuer_document?;
-        self.check_proof(body, credential.issuer, issuer_document, &[ProofPurpose::AssertionMethod])?;
+        // A definitive rejection decides before a server that did not answer.
+        let mut unanswered = None;
+        let mut defer = |outcome: Result<(), MissingEvidence>| match outcome {
+            Err(MissingEvidence::Rejected(reason)) if reason.unanswered.is_some() => {
+                unanswered.get_or_insert(reason);
+                Ok(())
+            }
+            outcome => outcome,
+        };
+        let proof = issuer_document.as_ref().map_err(MissingEvidence::clone).and_then(|document| {
+            Ok(self.check_proof(body, credential.issuer, document, &[ProofPurpose::AssertionMethod])?)
+        });
+        defer(proof)?;
         let subject = credential.subject["id"].as_str();
         if subject != Some(did) {
             return Err(
@@ -46,9 +57,20 @@ impl TrustEvaluation<'_> {
         }
         credential.check_validity_period(self.rules.now)?;
         for (entry, list) in statuses.iter().zip(status_lists) {
-            self.check_status(entry, list?, credential.issuer, issuer_document)?;
+            let status = list.and_then(|list| {
+                let issuer_document = issuer_document.as_ref().map_err(MissingEvidence::clone)?;
+                Ok(self.check_status(entry, list, credential.issuer, issuer_document)?)
+            });
+            defer(status)?;
         }
-        let schema = self.resolve_schema(schema_url, schema_integrity, schema_credential?)?;
+        let schema = schema_credential.and_then(|text| self.resolve_schema(schema_url, schema_integrity, text));
+        let schema = match schema {
+            Ok(schema) => schema,
+            Err(missing) => {
+                defer(Err(missing))?;
+                return Err(unanswered.map_or(MissingEvidence::NotYetKnown, MissingEvidence::Rejected));
+            }
+        };
         let (essential, not_essential) = self.find_essential(schema);
         let text = body.to_string();
         self.view.verify_once(&[b"schema", schema.json_schema.as_bytes(), text.as_bytes()], || {
@@ -70,6 +92,11 @@ impl TrustEvaluation<'_> {
         let issued_at = issued_at.ok_or_else(|| RejectionReason::new(RejectionCode::DigestNotAnchored, &anchor))?;
         let issuer = authorization::authorize_issuer(issuers?, schema.id, issued_at)?;
         let holder = authorization::authorize_holder(holders?, schema, credential.issuer == did)?;
+        if let Some(reason) = unanswered {
+            // Whether a credential that is not essential counts does not decide about the DID.
+            let unanswered = reason.unanswered.filter(|_| essential.is_some());
+            return Err(RejectionReason { unanswered, ..reason }.into());
+        }
         let accepted = AcceptedCredential {
             id: id.to_owned(),
             essential,

@@ -56,6 +56,10 @@ pub fn evaluate_did(
     let view = EvidenceView::new(evidence);
     let evaluation = TrustEvaluation::new(&view, rules);
     let mut verdict = evaluation.evaluate_service(did, &mut Vec::new());
+    if !verdict.is_trusted() {
+        let unanswered = verdict.reasons.iter().filter_map(|reason| reason.unanswered.as_deref().cloned());
+        verdict.unanswered = unanswered.collect();
+    }
     if let Some(omitted) = verdict.reasons.len().checked_sub(MAX_REASONS).filter(|omitted| *omitted > 0) {
         verdict.reasons.truncate(MAX_REASONS);
         verdict.reasons.push(RejectionReason::new(RejectionCode::TooLarge, format!("{omitted} further reasons")));
@@ -146,6 +150,7 @@ impl TrustEvaluation<'_> {
             operator: None,
             consulted: BTreeSet::new(),
             inputs: Vec::new(),
+            unanswered: BTreeSet::new(),
         };
         let document = match self.view.document(did) {
             Ok(document) => document,

@@ -46,6 +46,8 @@ pub enum FetchError {
         url: String,
         /// The status.
         status: u16,
+        /// Time after which the server asks for the next request, by `Retry-After`.
+        retry_after: Option<Duration>,
     },
     /// The body has a content coding, although the request excludes all of them.
     #[error("{url} was answered in the content coding {coding:?}; only identity is accepted")]
@@ -90,6 +92,8 @@ pub enum FetchError {
         stage: FetchStage,
         /// Error of the connection.
         reason: String,
+        /// Whether the reason may pass.
+        is_transient: bool,
     },
 }
 
@@ -125,6 +129,39 @@ impl FetchError {
             Self::JsonTooLarge { .. } => "too_heavy",
             Self::TimedOut { .. } => "timed_out",
             Self::Unreachable { .. } => "unreachable",
+        }
+    }
+
+    /// Whether a later fetch may succeed: a server that is busy, restarts or is not reached. Other failures are answers about the
+    /// document.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::HttpStatus { status, .. } => matches!(status, 408 | 425 | 429 | 500..=599),
+            Self::TimedOut { .. } => true,
+            Self::Unreachable { is_transient, .. } => *is_transient,
+            Self::NotAUrl { .. }
+            | Self::HostRefused { .. }
+            | Self::RedirectRefused { .. }
+            | Self::TooManyRedirects { .. }
+            | Self::ContentEncoded { .. }
+            | Self::BodyTooLong { .. }
+            | Self::JsonTooLarge { .. } => false,
+        }
+    }
+
+    /// Returns the URL of the last request.
+    pub fn url(&self) -> &str {
+        match self {
+            Self::NotAUrl { url }
+            | Self::HostRefused { url, .. }
+            | Self::RedirectRefused { url, .. }
+            | Self::TooManyRedirects { url, .. }
+            | Self::HttpStatus { url, .. }
+            | Self::ContentEncoded { url, .. }
+            | Self::BodyTooLong { url, .. }
+            | Self::JsonTooLarge { url, .. }
+            | Self::TimedOut { url, .. }
+            | Self::Unreachable { url, .. } => url,
         }
     }
 

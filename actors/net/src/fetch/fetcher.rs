@@ -16,6 +16,7 @@ use super::{
     freshness::Freshness,
     known_bodies::KnownBodies,
     redirect::redirect_target,
+    transience,
 };
 use crate::{
     excerpt::excerpt,
@@ -164,7 +165,8 @@ impl BoundedFetcher {
     ) -> Result<FetchedBody, FetchError> {
         let at = excerpt(url.as_str());
         if !response.status().is_success() {
-            return Err(FetchError::HttpStatus { url: at, status: response.status().as_u16() });
+            let retry_after = transience::retry_after(response.headers());
+            return Err(FetchError::HttpStatus { url: at, status: response.status().as_u16(), retry_after });
         }
         // The client decodes nothing, so that a short body cannot become a long one. See [`HostPolicy::client`].
         if let Some(coding) = response.headers().get(header::CONTENT_ENCODING)
@@ -186,6 +188,7 @@ impl BoundedFetcher {
             url: at.clone(),
             stage: FetchStage::Body,
             reason: innermost_cause(&error),
+            is_transient: transience::may_pass(&error),
         };
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             if !body.try_append(&chunk) {
@@ -241,5 +244,6 @@ fn request_error(redirected_from: Option<&Url>, url: &Url, error: &reqwest::Erro
         url: excerpt(url.as_str()),
         stage: FetchStage::ResponseHead,
         reason: innermost_cause(error),
+        is_transient: transience::may_pass(error),
     }
 }

@@ -11,6 +11,7 @@ mod fetcher;
 mod freshness;
 mod known_bodies;
 mod redirect;
+mod transience;
 
 pub use error::{FetchError, FetchStage, HttpClientError};
 #[cfg(test)]

@@ -227,8 +227,7 @@ impl TrustFixture {
 
     fn answer_request(&self, request: &EvidenceRequest, evidence: &mut Evidence) {
         let missing = || {
-            let unknown =
-                EvidenceFailure { code: crate::RejectionCode::ResourceUnavailable, message: "no answer".into() };
+            let unknown = EvidenceFailure::new(crate::RejectionCode::ResourceUnavailable, "no answer");
             self.failures.get(request).cloned().unwrap_or(unknown)
         };
         match request {

@@ -3,6 +3,7 @@
 mod first_generation;
 mod fixture;
 mod rejections;
+mod unanswered;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -86,7 +86,7 @@ fn in_state(did: &'static str, role: &'static str, schema: u64, state: Participa
 
 fn unresolved(code: RejectionCode) -> TrustFixture {
     with(|fixture| {
-        let failure = EvidenceFailure { code, message: "as the resolver says".into() };
+        let failure = EvidenceFailure::new(code, "as the resolver says");
         fixture.failures.insert(EvidenceRequest::Document(HARBOR.into()), failure);
     })
 }

@@ -169,6 +169,38 @@ async fn a_closed_port_is_unreachable() {
     drop(listener);
     let error = expect_fetch_error(&fetcher(FetchLimits::default()), &origin).await;
     assert_eq!(error.code(), "unreachable", "{error}");
+    assert!(error.is_transient(), "{error:?}");
+}
+
+#[tokio::test]
+async fn failures_that_may_pass_say_so() {
+    for (answer, expected) in [
+        ("HTTP/1.1 503 Busy\r\nRetry-After: 7\r\n\r\n", true),
+        ("HTTP/1.1 500 Broken\r\n\r\n", true),
+        ("HTTP/1.1 429 Slow down\r\n\r\n", true),
+        ("HTTP/1.1 425 Too early\r\n\r\n", true),
+        ("HTTP/1.1 408 Late\r\n\r\n", true),
+        ("", true),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nxx", true),
+        ("HTTP/1.1 404 Absent\r\n\r\n", false),
+        ("HTTP/1.1 410 Gone\r\n\r\n", false),
+        ("HTTP/1.1 403 Forbidden\r\n\r\n", false),
+        ("SSH-2.0-x\r\n", false),
+    ] {
+        let origin = start_fixed_server(answer).await;
+        let error = expect_fetch_error(&fetcher(FetchLimits::default()), &origin).await;
+        assert_eq!(error.is_transient(), expected, "{answer:?}: {error:?}");
+        if let FetchError::HttpStatus { status: 503, retry_after, .. } = error {
+            assert_eq!(retry_after, Some(Duration::from_secs(7)));
+        }
+    }
+    let limits = FetchLimits { timeout: Duration::from_millis(50), ..FetchLimits::default() };
+    let origin = start_server(|_, stream| async move {
+        let _open = stream;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    assert!(expect_fetch_error(&fetcher(limits), &origin).await.is_transient());
 }
 
 #[tokio::test]
