@@ -44,6 +44,7 @@ impl TrustBench {
             hosts: HostPolicy::AllowPrivate,
             essential_schemas: svc::network::essential_schemas(&devnet),
             wait_limit: patience,
+            patience: None,
         };
         let config = IndexerConfig { trust, ..IndexerConfig::new(devnet.node.origin(), "sqlite::memory:") };
         let indexer = Indexer::launch(config).await.expect("an indexer");

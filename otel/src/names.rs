@@ -105,7 +105,7 @@ pub mod attribute {
     pub const SCHEMA_ID: &str = "svc.schema.id";
     /// Whether the evaluation fetches everything again.
     pub const IS_FRESH: &str = "svc.trust.fresh";
-    /// Outcome of the evaluation of a DID: trusted, not_trusted, failed.
+    /// Outcome of the evaluation of a DID: trusted, not_trusted, open, failed.
     pub const TRUST_OUTCOME: &str = "svc.trust.outcome";
     /// DID method: web, webvh, other.
     pub const DID_METHOD: &str = "svc.did.method";

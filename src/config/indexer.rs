@@ -1,6 +1,6 @@
 //! The variables of `svc indexer`.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use svc_indexer::{IndexerConfig, TrustConfig};
 
@@ -55,9 +55,16 @@ pub fn read_indexer(
         text.parse().ok().filter(|bytes| *bytes >= 65_536)
     });
     let hosts = reader.read_host_policy();
+    let patience = reader.read_parsed(
+        "SVC_TRUST_PATIENCE",
+        "a time of at most 30 days, such as 90s, 15m or 2h",
+        Some(None),
+        |text| parse_patience(text).map(Some),
+    );
     let essential = read_essential_schemas(&mut reader);
     let listener = read_listener(&mut reader);
-    let values = (rpc, database, bind, port, block_interval, start, max_buffered_bytes, hosts, essential, listener);
+    let values =
+        (rpc, database, bind, port, block_interval, start, max_buffered_bytes, hosts, essential, listener, patience);
     match values {
         (
             Some(rpc),
@@ -70,14 +77,31 @@ pub fn read_indexer(
             Some(hosts),
             Some(essential),
             Some(listener),
+            Some(patience),
         ) if reader.problems.is_empty() => {
-            let trust = TrustConfig { hosts, essential_schemas: essential, wait_limit: None };
+            let trust = TrustConfig { hosts, essential_schemas: essential, wait_limit: None, patience };
             let indexer =
                 IndexerConfig { rpc, database, block_interval, start_height: start, max_buffered_bytes, trust };
             Ok(IndexerServerConfig { indexer, listen: SocketAddr::new(bind, port), listener })
         }
         _ => Err(ConfigError::Variables(reader.problems)),
     }
+}
+
+/// Longest time that can be set, in seconds. After a month a server has most likely changed its documents.
+const MAX_PATIENCE_SECONDS: u64 = 30 * 86_400;
+
+fn parse_patience(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|unit: char| !unit.is_ascii_digit());
+    let seconds_of_unit = match &text[digits.len()..] {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    let seconds = digits.parse::<u64>().ok()?.checked_mul(seconds_of_unit)?;
+    (seconds <= MAX_PATIENCE_SECONDS).then(|| Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
@@ -98,5 +122,23 @@ mod tests {
         let mut secrets = ProcessSecrets::from_pairs([("SVC_INDEXER_DB", "mysql://svc:secret@db/registry")]);
         let error = read_indexer(&environment, &mut secrets).expect_err("another kind").to_string();
         assert!(error.contains("SVC_INDEXER_DB") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn the_patience_is_a_number_with_a_unit() {
+        for (text, expected) in [
+            ("0s", Some(0)),
+            ("90s", Some(90)),
+            ("15m", Some(900)),
+            ("2h", Some(7_200)),
+            ("30d", Some(2_592_000)),
+            ("31d", None),
+            ("90", None),
+            ("h", None),
+            ("1.5h", None),
+            ("18446744073709551615h", None),
+        ] {
+            assert_eq!(parse_patience(text), expected.map(Duration::from_secs), "{text}");
+        }
     }
 }

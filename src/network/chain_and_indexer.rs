@@ -73,6 +73,7 @@ impl LocalIndexer {
             hosts: HostPolicy::AllowPrivate,
             essential_schemas: essential_schemas(devnet),
             wait_limit: Some(VERDICT_TIMEOUT),
+            patience: None,
         };
         let block_interval = block_time.unwrap_or(Duration::from_secs(1));
         let config =

@@ -48,6 +48,8 @@ pub struct PageAnswers {
     pub sent: u64,
     /// Answers that the client's copy is still the page (304).
     pub not_modified: u64,
+    /// Answers with the status of a refusal.
+    pub refused: u64,
 }
 
 /// Pages by path. Clones share the pages.
@@ -56,6 +58,8 @@ pub(super) struct PageStore {
     pages: Arc<RwLock<BTreeMap<String, StaticPage>>>,
     answers: Arc<Mutex<PageAnswers>>,
     inboxes: Arc<RwLock<BTreeMap<String, mpsc::Sender<Bytes>>>>,
+    /// Beginnings of paths that are answered with a status.
+    refusals: Arc<RwLock<BTreeMap<String, StatusCode>>>,
 }
 
 impl PageStore {
@@ -92,6 +96,19 @@ impl PageStore {
 
     pub fn remove(&self, path: &str) {
         self.pages.write().unwrap_or_else(PoisonError::into_inner).remove(path);
+    }
+
+    pub fn refuse(&self, beginning: &str, status: Option<StatusCode>) {
+        let mut refusals = self.refusals.write().unwrap_or_else(PoisonError::into_inner);
+        match status {
+            Some(status) => refusals.insert(beginning.to_owned(), status),
+            None => refusals.remove(beginning),
+        };
+    }
+
+    fn refusal(&self, path: &str) -> Option<StatusCode> {
+        let refusals = self.refusals.read().unwrap_or_else(PoisonError::into_inner);
+        refusals.iter().find(|(beginning, _)| path.starts_with(beginning.as_str())).map(|(_, status)| *status)
     }
 
     pub fn all(&self) -> BTreeMap<String, StaticPage> {
@@ -143,6 +160,10 @@ impl Drop for PageServer {
 
 /// A page has an entity tag, as on most web servers.
 async fn serve_page(State(pages): State<PageStore>, request: Request) -> Response {
+    if let Some(status) = pages.refusal(request.uri().path()) {
+        pages.count(|answers| answers.refused += 1);
+        return status.into_response();
+    }
     let Some(page) = pages.get(request.uri().path()) else { return StatusCode::NOT_FOUND.into_response() };
     let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&page.body)[..8]));
     let is_known = request.headers().get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());

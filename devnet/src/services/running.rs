@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
 };
 
+use axum::http::StatusCode;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -132,6 +133,12 @@ impl DevnetServices {
     /// Removes the page at a path.
     pub fn unpublish(&self, path: &str) {
         self.host.pages.remove(path);
+    }
+
+    /// Answers all pages of a service with a status, as a server that is down for some time does. `None` serves them again.
+    pub fn refuse_pages(&self, name: &str, status: Option<u16>) {
+        let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+        self.host.pages.refuse(&format!("/{name}/"), status);
     }
 
     /// Returns the DID Document of a service: the page, or the state of the newest entry of its log.

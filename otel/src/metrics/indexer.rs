@@ -54,8 +54,34 @@ pub enum TrustOutcome {
     Trusted,
     /// The DID is not trusted.
     NotTrusted,
+    /// The outcome depends on a web server that may answer later.
+    Open,
     /// The evaluation failed for a reason of our own.
     Failed,
+}
+
+/// Outcome of a try of an open evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TryOutcome {
+    /// It is finished, and the DID is trusted.
+    Trusted,
+    /// It is finished, and the DID is not trusted.
+    NotTrusted,
+    /// It still waits for a web server.
+    Open,
+    /// The try failed for a reason of our own.
+    Failed,
+}
+
+impl TryOutcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::NotTrusted => "not_trusted",
+            Self::Open => "open",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 impl TrustOutcome {
@@ -64,6 +90,7 @@ impl TrustOutcome {
         match self {
             Self::Trusted => "trusted",
             Self::NotTrusted => "not_trusted",
+            Self::Open => "open",
             Self::Failed => "failed",
         }
     }
@@ -111,7 +138,7 @@ pub fn record_indexer_events<'a>(modules: impl Iterator<Item = &'a str>) {
 
 /// Records the evaluation of one DID.
 pub fn record_trust_evaluation(outcome: TrustOutcome, took: Duration) {
-    instrument!(Counter, "svc_trust_judged_total", "DIDs evaluated, by outcome: trusted, not_trusted, failed.")
+    instrument!(Counter, "svc_trust_judged_total", "DIDs evaluated, by outcome: trusted, not_trusted, open, failed.")
         .increment([("outcome", outcome.as_str())]);
     instrument!(
         DurationHistogram,
@@ -126,6 +153,22 @@ pub fn record_trust_height(height: u64, to_judge: usize) {
     instrument!(Gauge, "svc_trust_height", "Newest height whose verdicts are written.").set(height, []);
     instrument!(Gauge, "svc_trust_dids_to_judge", "DIDs that are still to be evaluated after that height.")
         .set(to_judge as u64, []);
+}
+
+/// Records the number of evaluations that wait for a web server.
+pub fn record_open_evaluations(count: usize) {
+    instrument!(Gauge, "svc_trust_evaluations_open", "Evaluations of DIDs that wait for a web server.")
+        .set(count as u64, []);
+}
+
+/// Counts a try of an evaluation that waits for a web server.
+pub fn record_trust_try(outcome: TryOutcome) {
+    instrument!(
+        Counter,
+        "svc_trust_tries_total",
+        "Tries of evaluations that wait for a web server, by outcome: trusted, not_trusted, open, failed."
+    )
+    .increment([("outcome", outcome.as_str())]);
 }
 
 /// Records the connections to a stream, and the distinct filters among them.

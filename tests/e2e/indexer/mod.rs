@@ -16,6 +16,7 @@ mod request_bodies;
 mod start_height;
 mod subscription;
 mod trqp;
+mod trust_patience;
 mod trust_stream;
 mod verdicts;
 mod verification;

@@ -16,7 +16,7 @@ use super::{
     start_chain_and_indexer,
 };
 
-fn services(grounds: &ChainAndIndexer) -> &DevnetServices {
+pub fn services(grounds: &ChainAndIndexer) -> &DevnetServices {
     grounds.devnet.services.as_ref().expect("the marketplace has services")
 }
 
@@ -33,7 +33,7 @@ async fn resolve_at(origin: &str, did: &str, at: Option<u64>) -> ReadResponse {
     post_at(origin, "/v4/verifiable-trust/resolve", &wanted, at).await
 }
 
-async fn resolve(origin: &str, did: &str) -> Value {
+pub async fn resolve(origin: &str, did: &str) -> Value {
     let read = resolve_at(origin, did, None).await;
     assert_eq!(read.status, 200, "{did}: {}", read.body);
     read.body
@@ -51,11 +51,11 @@ fn trigger_message(name: &str) -> (&'static str, Value) {
     ("pp.MsgTriggerResolver", json!({"corporation": "$chamber.corporation", "operator": "$clerk", "id": id}))
 }
 
-async fn trigger(grounds: &ChainAndIndexer, name: &str) -> u64 {
+pub async fn trigger(grounds: &ChainAndIndexer, name: &str) -> u64 {
     send_as_clerk(grounds, &[trigger_message(name)]).await
 }
 
-async fn subscribe(origin: &str, control: Value) -> SubscriptionSocket {
+pub async fn subscribe(origin: &str, control: Value) -> SubscriptionSocket {
     let url = origin.replace("http", "ws") + "/v4/verifiable-trust/subscribe";
     let mut socket = connect_async(url).await.expect("connects").0;
     socket.send(Message::text(control.to_string())).await.expect("sent");
@@ -71,7 +71,7 @@ async fn subscribe(origin: &str, control: Value) -> SubscriptionSocket {
 }
 
 /// Returns the trust block of a height.
-async fn next_trust_block(socket: &mut SubscriptionSocket, height: u64) -> Value {
+pub async fn next_trust_block(socket: &mut SubscriptionSocket, height: u64) -> Value {
     loop {
         let message = next_message(socket).await.expect("a message");
         assert!(message["block"].as_u64() <= Some(height), "none is left out");
@@ -81,7 +81,7 @@ async fn next_trust_block(socket: &mut SubscriptionSocket, height: u64) -> Value
     }
 }
 
-fn codes(verdict: &Value) -> Vec<&str> {
+pub fn codes(verdict: &Value) -> Vec<&str> {
     let reasons = verdict["reasons"].as_array().expect("reasons");
     reasons.iter().map(|reason| reason["code"].as_str().expect("a code")).collect()
 }
@@ -290,7 +290,7 @@ async fn a_silent_web_server_delays_only_its_own_did() {
     let grounds = start_chain_and_indexer("marketplace").await;
     let wait_limit = Some(Duration::from_secs(3));
     let essential_schemas = svc::network::essential_schemas(&grounds.devnet);
-    let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, essential_schemas, wait_limit };
+    let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, essential_schemas, wait_limit, patience: None };
     let config = IndexerConfig { trust, ..IndexerConfig::new(grounds.devnet.node.origin(), "sqlite::memory:") };
     let replica = IndexerReplica::launch(config).await;
     let (harbor, mill) = (did(&grounds, "harbor"), did(&grounds, "mill"));

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use svc_wire::timestamp;
 
 use super::{error::ReadError, reader::IndexReader};
+use crate::store::iso_millis;
 
 impl IndexReader {
     pub(super) async fn block_height(&self) -> Result<Value, ReadError> {
@@ -24,7 +25,12 @@ impl IndexReader {
             status["oldest_block_height"] = (*oldest).into();
         }
         let (checkpoint, pending) = (self.store.trust_checkpoint().await?, self.store.list_pending_dids().await?);
-        status["trust"] = json!({"block_height": checkpoint.height, "dids_to_judge": pending.len()});
+        let open = self.store.open_summary().await?;
+        status["trust"] =
+            json!({"block_height": checkpoint.height, "dids_to_judge": pending.len(), "open": open.count});
+        if let Some(oldest) = open.oldest {
+            status["trust"]["oldest_open_since"] = iso_millis(i128::from(oldest) * 1_000_000).into();
+        }
         Ok(status)
     }
 

@@ -26,6 +26,7 @@ pub use error::IndexStoreError;
 pub use index_store::IndexStore;
 pub use trust::{
     changes::{TrustChangeQuery, TrustSource},
+    open::OpenRow,
     triggers::TouchedEntity,
-    write::{TrustWrite, VerdictWrite},
+    write::{KeptVerdict, TrustWrite, VerdictWrite},
 };

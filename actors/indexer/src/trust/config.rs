@@ -5,6 +5,8 @@ use std::time::Duration;
 use svc_net::host_policy::HostPolicy;
 use svc_trust::EssentialSchemas;
 
+use super::patience::DEFAULT_PATIENCE;
+
 /// Settings of the evaluation of trust.
 #[derive(Debug, Clone, Default)]
 pub struct TrustConfig {
@@ -14,9 +16,16 @@ pub struct TrustConfig {
     pub essential_schemas: EssentialSchemas,
     /// How long a round waits for web servers; by default half the block interval, within bounds.
     pub wait_limit: Option<Duration>,
+    /// How long an evaluation waits for a web server that fails for a reason that may pass; an hour by default.
+    pub patience: Option<Duration>,
 }
 
 impl TrustConfig {
+    /// Returns how long an evaluation waits for a web server that fails for a reason that may pass.
+    pub fn patience(&self) -> Duration {
+        self.patience.unwrap_or(DEFAULT_PATIENCE)
+    }
+
     /// Returns how long a round waits for web servers.
     pub fn wait_limit(&self, block_interval: Duration) -> Duration {
         // A slow machine needs this time to evaluate evidence that is already fetched.

@@ -207,11 +207,35 @@ impl<V: Clone> EvaluationRounds<V> {
         );
         if let RoundPhase::Evaluating(round) = &mut self.phase {
             round.awaited_dids.remove(did);
-            self.publish_verdict(did);
-            self.await_did(did);
-            return self.continue_round();
         }
-        Vec::new()
+        self.publish_at_once(did)
+    }
+
+    /// Records the verdict of an evaluation that waited for a web server since `height`. A newer evaluation of the DID replaces it.
+    pub fn open_evaluation_closed(
+        &mut self,
+        did: &str,
+        height: u64,
+        verdict: V,
+        impact: VerdictImpact,
+    ) -> Vec<EvaluationEffect> {
+        if self.queue.get(did).is_some() {
+            return Vec::new();
+        }
+        self.queue.enqueue(did, None, 0);
+        let late = UnsettledVerdict { height, is_outdated: false, verdict, impact, hops: 0, is_published: false };
+        self.unsettled.insert(did.to_owned(), late);
+        self.publish_at_once(did)
+    }
+
+    /// Publishes a verdict in the round that is evaluated. Without such a round the next one publishes it.
+    fn publish_at_once(&mut self, did: &str) -> Vec<EvaluationEffect> {
+        if !matches!(self.phase, RoundPhase::Evaluating(_)) {
+            return Vec::new();
+        }
+        self.publish_verdict(did);
+        self.await_did(did);
+        self.continue_round()
     }
 
     /// Records that an evaluation failed because of the indexer itself; the next round repeats it.

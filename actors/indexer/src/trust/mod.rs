@@ -1,22 +1,25 @@
 //! The trust evaluator: decides which DIDs of the registry are trusted, from the registry and from the DIDs' own
 //! evidence.
 //!
-//! State: the DIDs that are to be evaluated, the running evaluations, and the trust checkpoint, which follows the block
-//! checkpoint.
+//! State: the DIDs that are to be evaluated, the running evaluations, those that wait for a web server, and the trust checkpoint,
+//! which follows the block checkpoint.
 //!
 //! Senders: the follower announces each stored block; the evaluator's own tasks return their results.
 //!
 //! Guarantees: the evaluator opens the heights in order, evaluates the triggered DIDs as of the last height of a round,
 //! and writes the round in one transaction. Blocks never wait for it. Fetched evidence is kept, and fetched again only
-//! when the registry requests it. A height is in the store before the trust hub publishes it.
+//! when the registry requests it. A height is in the store before the trust hub publishes it. An evaluation whose outcome depends
+//! on a web server that fails for a reason that may pass stays open, and tries again, for as long as the patience; the last finished
+//! verdict stays meanwhile.
 //!
-//! When it dies, the next incarnation continues from the trust checkpoint and the pending DIDs in the store.
+//! When it dies, the next incarnation continues from the trust checkpoint, the pending DIDs and the open evaluations in the store.
 
 mod actor;
 mod config;
 mod core;
 mod evaluation;
 mod evaluation_queue;
+pub mod patience;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -35,6 +38,7 @@ use actor::TrustEvaluator;
 pub use config::TrustConfig;
 use evaluation::did_evaluator::DidEvaluation;
 pub use evaluation::did_evaluator::DidEvaluator;
+use patience::open_evaluation::OpenEvaluation;
 use triggers::round_triggers::RoundTriggers;
 
 /// Announcements that may wait. The evaluator learns of a block that did not fit from the next one.
@@ -90,6 +94,10 @@ pub enum Msg {
     RoundWritten { result: Result<Vec<RecordedTrustBlock>, IndexStoreError> },
     /// The delay after a failure is over.
     Retry,
+    /// The next try of an open evaluation is due.
+    TriesDue,
+    /// A try of an open evaluation ended.
+    TryEnded { tried: Box<OpenEvaluation>, result: Result<Box<DidEvaluation>, IndexStoreError> },
 }
 
 impl ActorMessage for Msg {
@@ -101,6 +109,8 @@ impl ActorMessage for Msg {
             Self::WaitExpired { .. } => "time_is_up",
             Self::RoundWritten { .. } => "closed",
             Self::Retry => "again",
+            Self::TriesDue => "tries_due",
+            Self::TryEnded { .. } => "try_ended",
         }
     }
 }

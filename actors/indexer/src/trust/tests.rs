@@ -2,3 +2,4 @@
 
 mod actor;
 mod core;
+mod patience;

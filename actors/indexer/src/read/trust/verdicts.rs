@@ -11,6 +11,7 @@ use crate::{
         reader::{IndexReader, ReadRequest},
     },
     store::{EntityFilter, EntityKind, IdRange, TrustChangeQuery},
+    trust::patience::open_evaluation::OpenEvaluation,
 };
 
 /// Changes of one database query.
@@ -42,6 +43,9 @@ impl IndexReader {
         ] {
             answer[member] = verdict[member].take();
         }
+        if let Some(pending) = self.pending_evaluation(did, &answer, request.height).await? {
+            answer["pending"] = pending;
+        }
         let is_wanted = |name: &str| request.params.flag(name) == Some(true);
         for member in ["ecsCredentials", "services"] {
             if is_wanted(member) {
@@ -65,6 +69,20 @@ impl IndexReader {
             answer["ecosystems"] = self.ecosystems_section(did, &wanted, request.height).await?.into();
         }
         Ok(answer)
+    }
+
+    /// Returns the open evaluation of a DID, or that of a service that vouches for it: until that one is finished, the verdict on
+    /// the DID may change with it.
+    async fn pending_evaluation(&self, did: &str, verdict: &Value, height: u64) -> Result<Option<Value>, ReadError> {
+        let parents = verdict["parents"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        for subject in std::iter::once(did).chain(parents) {
+            let row = self.store.find_open_evaluation(subject).await?;
+            let open = row.as_ref().and_then(OpenEvaluation::from_row).filter(|open| open.height <= height);
+            if let Some(open) = open {
+                return Ok(Some(open.pending_json()));
+            }
+        }
+        Ok(None)
     }
 
     /// Answers `vt.listIndexedDids`, in the order of the first evaluations, so that a new DID does not move the others.

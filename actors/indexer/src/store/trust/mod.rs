@@ -2,5 +2,6 @@
 
 pub mod changes;
 mod evidence;
+pub mod open;
 pub mod triggers;
 pub mod write;

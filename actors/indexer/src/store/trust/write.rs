@@ -15,6 +15,7 @@ use crate::store::{
     columns::{from_column, index_key, to_column},
     error::IndexStoreError,
     index_store::IndexStore,
+    trust::open::{OpenRow, write_open_evaluations},
 };
 
 /// A new verdict.
@@ -30,12 +31,23 @@ pub struct VerdictWrite {
     pub fetched_keys: Vec<String>,
 }
 
+/// The verdict on a DID stays, because its evaluation waits for a web server.
+#[derive(Debug, Clone)]
+pub struct KeptVerdict {
+    pub did: String,
+    /// Keys of the evidence that the open evaluation depends on, beside that of the verdict.
+    pub evidence_keys: Vec<String>,
+}
+
 /// All rows of a round: the heights from one checkpoint to the next.
 #[derive(Debug, Clone, Default)]
 pub struct TrustWrite {
     /// Last height of the round; the verdicts are as of this height.
     pub height: u64,
     pub verdicts: Vec<VerdictWrite>,
+    pub kept_verdicts: Vec<KeptVerdict>,
+    /// All evaluations that wait for a web server.
+    pub open_evaluations: BTreeMap<String, OpenRow>,
     pub changes: BTreeMap<u64, Vec<RecordedDidChange>>,
     /// DIDs that are still to be evaluated, each with whether its evidence must be fetched again.
     pub pending_dids: BTreeMap<String, bool>,
@@ -52,6 +64,10 @@ impl IndexStore {
         for verdict in &write.verdicts {
             write_verdict(connection, write.height, verdict).await?;
         }
+        for kept in &write.kept_verdicts {
+            write_inputs(connection, &kept.did, &kept.evidence_keys).await?;
+        }
+        write_open_evaluations(connection, &write.open_evaluations).await?;
         for (height, changes) in &write.changes {
             for change in changes {
                 write_change(connection, *height, change).await?;
@@ -148,22 +164,27 @@ async fn write_verdict(
     }
     sqlx::query("DELETE FROM trust_input WHERE did_key = $1").bind(did_key.as_str()).execute(&mut *connection).await?;
     let inputs: &[String] = if verdict.body.is_some() { &verdict.evidence_keys } else { &[] };
-    for need in inputs {
-        sqlx::query(
-            "INSERT INTO trust_input (did_key, need, did) VALUES ($1, $2, $3) ON CONFLICT (did_key, need) DO NOTHING",
-        )
-        .bind(did_key.as_str())
-        .bind(index_key(need).into_owned())
-        .bind(verdict.did.as_str())
-        .execute(&mut *connection)
-        .await?;
-    }
+    write_inputs(connection, &verdict.did, inputs).await?;
     // Evidence that no verdict depends on is deleted.
     for need in former {
         sqlx::query(
             "DELETE FROM trust_material WHERE need = $1 AND NOT EXISTS (SELECT 1 FROM trust_input WHERE need = $1)",
         )
         .bind(need)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn write_inputs(connection: &mut AnyConnection, did: &str, keys: &[String]) -> Result<(), IndexStoreError> {
+    for need in keys {
+        sqlx::query(
+            "INSERT INTO trust_input (did_key, need, did) VALUES ($1, $2, $3) ON CONFLICT (did_key, need) DO NOTHING",
+        )
+        .bind(index_key(did).into_owned())
+        .bind(index_key(need).into_owned())
+        .bind(did)
         .execute(&mut *connection)
         .await?;
     }

@@ -6,10 +6,10 @@ use svc_wire::trust_stream::{RecordedDidChange, RecordedTrustBlock};
 
 use super::{
     did_evaluator::DidEvaluation,
-    verdict_record::{VerdictChange, recorded_change},
+    verdict_record::{VerdictChange, is_unfinished, recorded_change},
 };
 use crate::{
-    store::{IndexStore, IndexStoreError, TrustWrite, VerdictWrite, iso_millis},
+    store::{IndexStore, IndexStoreError, KeptVerdict, OpenRow, TrustWrite, VerdictWrite, iso_millis},
     trust::{round::HeightRange, triggers::round_triggers::RoundTriggers},
 };
 
@@ -20,6 +20,8 @@ pub struct RoundResult {
     pub triggers: Arc<RoundTriggers>,
     /// DIDs that are still to be evaluated, each with whether its evidence must be fetched again.
     pub pending_dids: BTreeMap<String, bool>,
+    /// Rows of the evaluations that wait for a web server.
+    pub open_evaluations: BTreeMap<String, OpenRow>,
 }
 
 impl RoundResult {
@@ -30,9 +32,21 @@ impl RoundResult {
         write_store: &IndexStore,
     ) -> Result<Vec<RecordedTrustBlock>, IndexStoreError> {
         let last = self.heights.last;
-        let mut write = TrustWrite { height: last, pending_dids: self.pending_dids, ..TrustWrite::default() };
+        let mut write = TrustWrite {
+            height: last,
+            pending_dids: self.pending_dids,
+            open_evaluations: self.open_evaluations,
+            ..TrustWrite::default()
+        };
         for (did, evaluation) in &self.evaluations {
-            let before = store.verdict(did, last.saturating_sub(1)).await?;
+            if evaluation.keeps_former() {
+                let evidence_keys = evaluation.evidence_keys.clone();
+                write.kept_verdicts.push(KeptVerdict { did: did.clone(), evidence_keys });
+                continue;
+            }
+            let stored = store.verdict(did, last.saturating_sub(1)).await?;
+            // No subscriber knows a verdict that was not finished.
+            let before = stored.filter(|body| !is_unfinished(body));
             let corporation_id = evaluation.corporation_id.unwrap_or(0);
             let after = evaluation.body.clone();
             let registry = self.triggers.registry_changes.get(&last).and_then(|changes| changes.get(did));
@@ -40,7 +54,8 @@ impl RoundResult {
             let is_registered = evaluation.corporation_id.is_some();
             if is_registered || before.is_some() {
                 let verdicts = VerdictChange { before: before.as_ref(), after: &after };
-                let change = recorded_change(did, corporation_id, Some(verdicts), registry);
+                let finished = evaluation.open.is_none().then_some(verdicts);
+                let change = recorded_change(did, corporation_id, finished, registry);
                 write.changes.entry(last).or_default().extend(change);
                 write.verdicts.push(VerdictWrite {
                     did: did.clone(),
@@ -53,7 +68,8 @@ impl RoundResult {
         }
         for (height, changes) in &self.triggers.registry_changes {
             for (did, registry) in changes {
-                if *height == last && self.evaluations.contains_key(did) {
+                let evaluation = self.evaluations.get(did);
+                if *height == last && evaluation.is_some_and(|evaluation| !evaluation.keeps_former()) {
                     continue;
                 }
                 let corporation_id = store.find_owner(did, *height).await?.unwrap_or(0);

@@ -97,6 +97,19 @@ pub fn verdict_body(did: &str, verdict: &TrustVerdict, occasion: VerdictOccasion
     })
 }
 
+/// Member of a stored verdict on a DID whose first evaluation is not finished. No answer shows it.
+const UNFINISHED: &str = "unfinished";
+
+/// Marks a verdict that is shown until the first evaluation of its DID is finished.
+pub fn mark_unfinished(body: &mut Value) {
+    body[UNFINISHED] = true.into();
+}
+
+/// Whether a stored verdict is shown until the first evaluation of its DID is finished.
+pub fn is_unfinished(body: &Value) -> bool {
+    body[UNFINISHED] == true
+}
+
 /// The essential credentials of a DID, and the operator's that its verdict rests on, which another service may present. None is there twice.
 fn essential_credentials(verdict: &TrustVerdict) -> Vec<Value> {
     let mut digests = std::collections::BTreeSet::new();

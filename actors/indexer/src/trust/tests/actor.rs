@@ -16,22 +16,26 @@ use crate::{
 /// A DID of a method without a web server: its evaluation needs no network.
 const DID: &str = "did:example:a";
 
-struct EvaluatorFixture {
-    evaluator: TrustEvaluatorHandle,
-    hub: HubHandle<TrustTopic>,
-    store: IndexStore,
-    supervisor: Supervisor,
+pub(super) struct EvaluatorFixture {
+    pub evaluator: TrustEvaluatorHandle,
+    pub hub: HubHandle<TrustTopic>,
+    pub store: IndexStore,
+    pub supervisor: Supervisor,
 }
 
 async fn start_evaluator() -> EvaluatorFixture {
     let store = IndexStore::open("sqlite::memory:", "c").await.expect("opens");
+    let did_evaluator = DidEvaluator::new(&TrustConfig::default(), "vpr:svc:c:cs:".to_owned(), store.clone());
+    start_evaluator_with(store, did_evaluator.expect("an HTTP client")).await
+}
+
+pub(super) async fn start_evaluator_with(store: IndexStore, did_evaluator: DidEvaluator) -> EvaluatorFixture {
     let settings =
         HubSettings { block_interval: Duration::from_millis(100), first_height: 1, max_buffered_bytes: 1 << 20 };
     let (hub, hub_child) = HubHandle::child_spec(TrustTopic::new(store.clone()), settings);
     let evaluator = TrustEvaluatorHandle::new();
-    let did_evaluator = DidEvaluator::new(&TrustConfig::default(), "vpr:svc:c:cs:".to_owned(), store.clone());
     let args = Args {
-        did_evaluator: Arc::new(did_evaluator.expect("an HTTP client")),
+        did_evaluator: Arc::new(did_evaluator),
         write_store: store.clone(),
         hub: hub.clone(),
         wait_limit: Duration::from_secs(10),
@@ -46,7 +50,7 @@ async fn start_evaluator() -> EvaluatorFixture {
 
 impl EvaluatorFixture {
     /// Writes a block and announces it.
-    async fn add_block(&self, height: u64, changes: Vec<EntityChange>) {
+    pub async fn add_block(&self, height: u64, changes: Vec<EntityChange>) {
         self.add_block_with_measures(height, changes, StatsDeltas::default()).await;
     }
 
