@@ -161,7 +161,9 @@ impl WritingAccount {
     pub async fn read_grant(&self, wanted: &WantedGrant) -> Result<AgentGrant, WriteStop> {
         let agent = self.agent();
         let (node, release) = (self.pipeline().node(), self.pipeline().release());
-        let found = read_grant(node, (&self.access.chain, &release), &agent, wanted, &self.chain_time()).await?;
+        // The node judges by its newest block: an allowance that refills between two blocks pays with the next one.
+        let now = self.pipeline().clock().head_time().unwrap_or_else(|| self.chain_time());
+        let found = read_grant(node, (&self.access.chain, &release), &agent, wanted, &now).await?;
         Ok(found?)
     }
 }

@@ -10,6 +10,8 @@ const POLICIES: [&str; 2] = ["schema_authorization_policies", "schema_authorizat
 /// Parameters of trust deposits that later generations do not have.
 const OLD_DEPOSIT_PARAMS: [&str; 2] = ["trust_deposit_reclaim_burn_rate", "yield_intermediate_pool"];
 const FEE_PERIOD_PARAM: &str = "vs_operator_fee_period";
+/// Ends of fee periods that a node has queued. The ledger looks for ends at each block, and has no queue.
+const WINDOW_ENDS: &str = "window_end_queue";
 
 /// Brings the part of a module to the form of a generation.
 pub(super) fn of_generation(module: &str, part: &mut Value, generation: NodeGeneration) {
@@ -18,6 +20,7 @@ pub(super) fn of_generation(module: &str, part: &mut Value, generation: NodeGene
         "td" if generation >= NodeGeneration::N2 => remove(&mut part["params"], &OLD_DEPOSIT_PARAMS),
         "de" if !generation.has_own_record_limits() => {
             part["params"] = json!({FEE_PERIOD_PARAM: format!("{}s", FEE_PERIOD.seconds)});
+            part[WINDOW_ENDS] = json!([]);
         }
         _ => {}
     }
@@ -26,10 +29,11 @@ pub(super) fn of_generation(module: &str, part: &mut Value, generation: NodeGene
 
 /// Brings the part of a module from the form of a generation to that of the first one. Members that are gone stay absent.
 pub(super) fn to_first(module: &str, part: &mut Value, generation: NodeGeneration) {
-    if module == "de"
-        && let Some(params) = part.get_mut("params")
-    {
-        remove(params, &[FEE_PERIOD_PARAM]);
+    if module == "de" {
+        remove(part, &[WINDOW_ENDS]);
+        if let Some(params) = part.get_mut("params") {
+            remove(params, &[FEE_PERIOD_PARAM]);
+        }
     }
     remove_old_members(module, part, generation);
 }

@@ -63,11 +63,12 @@ impl IndexReader {
 
     /// Whether an authorization of a VS operator has a record that counts.
     pub(super) async fn has_active_record(&self, request: &ReadRequest<'_>, body: &Value) -> Result<bool, ReadError> {
-        for record in records(body) {
+        // Records that have ended cost no read of their participant.
+        for record in records(body).iter().filter(|record| is_running(record, request.block_time)) {
             let id = record["participant_id"].as_u64().unwrap_or_default();
             let participant = self.store.entity(EntityKind::Participant, id, request.height).await?;
             let state = participant.map(|body| ParticipantState::derive_at(&body, request.block_time));
-            if is_active_record(record, state, request.block_time) {
+            if has_participant(state) {
                 return Ok(true);
             }
         }
@@ -92,12 +93,16 @@ fn records(body: &Value) -> &[Value] {
     body["records"].as_array().map_or(&[][..], Vec::as_slice)
 }
 
-/// Whether a record of a VS operator counts at an instant. With a period its expiration is the end of a cycle: the first use after it opens
-/// the next one. The right ends with its participant, whose end newer nodes do not repeat in the record.
-fn is_active_record(record: &Value, participant: Option<ParticipantState>, now: i128) -> bool {
-    let has_participant =
-        participant.is_none_or(|state| matches!(state, ParticipantState::Active | ParticipantState::Future));
-    has_participant && (record.get("period").is_some() || is_unexpired(record, now))
+/// Whether a record of a VS operator has not ended by itself. With a period its expiration is the end of a cycle: the first use after it opens
+/// the next one.
+fn is_running(record: &Value, now: i128) -> bool {
+    record.get("period").is_some() || is_unexpired(record, now)
+}
+
+/// Whether the participant of a record keeps it: the right ends with it, and newer nodes do not repeat that end in the record. One that the
+/// index lacks says nothing against it.
+fn has_participant(state: Option<ParticipantState>) -> bool {
+    state.is_none_or(|state| matches!(state, ParticipantState::Active | ParticipantState::Future))
 }
 
 /// Returns the filter by the granting corporation and the receiving account.
