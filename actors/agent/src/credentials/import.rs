@@ -144,3 +144,23 @@ fn check_mode(settings: &CredentialSettings, name: &str, issuer: &str) -> Result
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_answer_is_asked_again_and_evidence_that_is_wrong_is_not() {
+        for (code, expected) in [
+            (RejectionCode::DidUnresolvable, RefusalCode::ResolverUnavailable),
+            (RejectionCode::ResourceUnavailable, RefusalCode::ResolverUnavailable),
+            (RejectionCode::TooLarge, RefusalCode::InvalidInput),
+            (RejectionCode::DigestNotAnchored, RefusalCode::InvalidInput),
+            (RejectionCode::ProofInvalid, RefusalCode::InvalidInput),
+        ] {
+            let refused = refusal_of(&RejectionReason::new(code, "detail"));
+            let is_repeated = expected == RefusalCode::ResolverUnavailable;
+            assert_eq!((refused.code, refused.retry_after.is_some()), (expected, is_repeated), "{code:?}");
+        }
+    }
+}
