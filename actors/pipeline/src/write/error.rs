@@ -116,7 +116,7 @@ pub enum WriteError<R> {
 pub struct WriteFailure<R> {
     /// The last transaction that was signed for it.
     pub last_tx: Option<SubmittedTx>,
-    /// Whether a transaction of the write may still execute. [`WriteTask::follow`](super::task::WriteTask::follow) waits for the
+    /// Whether a transaction of the write may still execute. [`WriteTask::follow`](crate::write_task::WriteTask::follow) waits for the
     /// decision; until then the write must not be made a second time.
     pub may_execute: bool,
     /// The reason.
