@@ -12,9 +12,3 @@ pub mod participant;
 pub mod peer_tag;
 pub mod peers;
 pub mod time_text;
-
-pub use access::{GrantDetails, GrantState, StoredGrant};
-pub use error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation};
-pub use peers::{
-    ConnectionRole, ExchangeState, MessageRole, StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
-};

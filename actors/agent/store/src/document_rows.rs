@@ -70,7 +70,7 @@ impl AgentStore {
         sqlx::query("UPDATE resolution SET submitted = wanted, done = 0").execute(&mut *transaction).await?;
         // The store does not know the grants that were revoked since it was copied.
         void_tokens(&mut transaction, wall_clock::now().seconds).await?;
-        // The store meets the chain once more, at its height of then, and takes the transactions that the journal has by then.
+        // The store meets the chain as for the first time: it takes its height and the transactions of the journal at that moment.
         sqlx::query("DELETE FROM chain").execute(&mut *transaction).await?;
         let sql = "INSERT INTO chain (one, chain_id, account, height) VALUES (1, '', '', 0)";
         sqlx::query(sql).execute(&mut *transaction).await?;

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 use svc_didcomm::flow::FlowRecord;
 
-use crate::{
-    StoredBasicMessage, StoredConnection, StoredExchange, StoredGrant, flows::flow_json, time_text::millis_text,
-};
+use super::{StoredBasicMessage, StoredConnection, StoredExchange};
+use crate::{access::StoredGrant, flows::flow_json, time_text::millis_text};
 
 /// An event for the receiver.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use sqlx::{Row, any::AnyRow};
-use svc_agent_core::{GrantDetails, StoredGrant};
+use svc_agent_core::access::{GrantDetails, StoredGrant};
 use svc_store::StatementBatch;
 use svc_wire::endpoint_access::{Material, scope_list, scope_text};
 

@@ -1,7 +1,7 @@
 //! The rows as values.
 
 use sqlx::{Row, any::AnyRow};
-use svc_agent_core::{
+use svc_agent_core::peers::{
     ConnectionRole, ExchangeState, MessageRole, StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
 };
 use svc_didcomm::{connection::Connection, delivery::DeliveryState};
