@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use moka::future::Cache;
 use serde_json::Value;
-use svc_kit::RetainedState;
+use svc_kit::{RetainedState, wall_clock};
 use svc_net::{
     evidence::EvidenceFetcher,
     fetch::{BoundedFetcher, FetchLimits, HttpClientError},
@@ -28,7 +28,6 @@ use crate::{
             millis,
             open_evaluation::{EarlierTries, OpenEvaluation},
             open_evaluations::OpenEvaluations,
-            system_clock,
         },
         round::VerdictImpact,
     },
@@ -71,7 +70,7 @@ impl DidEvaluator {
             fetcher: EvidenceFetcher::new(fetcher),
             rules: EvaluationRules { schema_prefix, essential_schemas: config.essential_schemas.clone(), now: 0 },
             patience: config.patience(),
-            clock: system_clock(),
+            clock: Arc::new(wall_clock::now_millis),
             doubts: RetainedState::default(),
             cpu_permits: Arc::new(Semaphore::new(cores)),
             try_permits: Semaphore::new(MAX_TRY_GROUPS),

@@ -15,11 +15,6 @@ pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60 * 60);
 /// The clock of the open evaluations, which outlive the process: milliseconds since the epoch.
 pub type WallClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// The clock of this machine.
-pub fn system_clock() -> WallClock {
-    Arc::new(|| i64::try_from(time::OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000).unwrap_or(i64::MAX))
-}
-
 /// A length of time in milliseconds.
 pub fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
