@@ -117,6 +117,14 @@ impl From<SubmitError> for WriteStop {
     }
 }
 
+/// The payer of a fee: the account itself without a granter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Payment {
+    pub granter: Option<FeeGranter>,
+    /// Time of the chain at which the allowance refills, where that is ahead.
+    refills_at: Option<Timestamp>,
+}
+
 /// The corporation's allowance pays the fee where it can.
 struct Payer(Option<FeeGranter>);
 
@@ -241,19 +249,15 @@ impl AccountWrite<'_> {
         }
     }
 
-    /// The lack of a payer, until the refill of the allowance where the newest block is before that.
-    fn without_fees(&self, grant: &AgentGrant) -> WriteStop {
+    /// The refill of the allowance, where the newest block is before that.
+    fn refill_ahead(&self, grant: &AgentGrant) -> Option<Timestamp> {
         let head = self.pipeline().clock().head_time();
         let is_ahead = |at: &Timestamp| head.as_ref().is_none_or(|head| !timestamp::is_at_or_before(at, head));
-        WriteStop::Blocked(Block { reason: BlockedReason::NoFees, refills_at: grant.refills_at.filter(is_ahead) })
+        grant.refills_at.filter(is_ahead)
     }
 
     /// Chooses the payer of the fee, and shows by a simulation that the message would succeed.
-    pub async fn choose_payer(
-        &self,
-        message: &EncodedMessage,
-        grant: &AgentGrant,
-    ) -> Result<Option<FeeGranter>, WriteStop> {
+    pub async fn choose_payer(&self, message: &EncodedMessage, grant: &AgentGrant) -> Result<Payment, WriteStop> {
         let granter = grant.granter();
         let (chain, node) = (&self.account.access.chain, self.pipeline().node());
         let own = (DEFAULT_PRINCIPAL, FeeLimits::default());
@@ -275,8 +279,8 @@ impl AccountWrite<'_> {
             (estimate, _) => estimate,
         };
         match estimate {
-            Ok(_) => Ok(granter),
-            Err(EstimateError::InsufficientBalance { .. }) => Err(self.without_fees(grant)),
+            Ok(_) => Ok(Payment { granter, refills_at: self.refill_ahead(grant) }),
+            Err(EstimateError::InsufficientBalance { .. }) => Err(without_fees(self.refill_ahead(grant))),
             Err(EstimateError::Submit(error)) => Err(error.into()),
             Err(EstimateError::Node(error)) => Err(error.into()),
         }
@@ -286,10 +290,11 @@ impl AccountWrite<'_> {
     pub async fn send(
         &self,
         message: EncodedMessage,
-        granter: Option<FeeGranter>,
+        payment: Payment,
         span: &Span,
         sent: &impl Fn(String),
     ) -> Result<String, WriteStop> {
+        let Payment { granter, refills_at } = payment;
         let origin = WriteOrigin { tool: self.origin.into(), ..WriteOrigin::embedder("agent") };
         let intent = Arc::new(WriteIntent::new(message, origin, Some(self.key.clone()), span));
         let (mut task, mut handle) = WriteTask::<()>::new(intent, span.clone());
@@ -326,7 +331,7 @@ impl AccountWrite<'_> {
         };
         let both = async { tokio::join!(writing, watching) }.instrument(span.clone());
         tokio::select! {
-            (written, ()) = both => conclude(written),
+            (written, ()) = both => conclude(written, refills_at),
             () = self.await_undecidable() => Err(WriteStop::Failed("the transaction cannot be decided".to_owned())),
         }
     }
@@ -336,14 +341,23 @@ fn is_open(record: &JournalRecord) -> bool {
     record.state.starts_with("open")
 }
 
-fn conclude(written: Result<DecidedWrite, WriteFailure<Infallible>>) -> Result<String, WriteStop> {
+/// The lack of a payer, until a refill where one is ahead.
+fn without_fees(refills_at: Option<Timestamp>) -> WriteStop {
+    WriteStop::Blocked(Block { reason: BlockedReason::NoFees, refills_at })
+}
+
+/// The end of a write whose allowance refills at a time.
+fn conclude(
+    written: Result<DecidedWrite, WriteFailure<Infallible>>,
+    refills_at: Option<Timestamp>,
+) -> Result<String, WriteStop> {
     let decided = match written {
         Ok(decided) => decided,
         Err(WriteFailure { error: WriteError::Submit(error), .. }) => return Err(error.into()),
         Err(WriteFailure { error: WriteError::Rejected { refusal, .. }, .. })
             if refusal.error.classify() == ChainErrorKind::InsufficientFees =>
         {
-            return Err(BlockedReason::NoFees.into());
+            return Err(without_fees(refills_at));
         }
         Err(WriteFailure { error: error @ WriteError::Rejected { .. }, .. }) => {
             return Err(WriteStop::Failed(error.to_string()));
@@ -363,9 +377,26 @@ fn conclude(written: Result<DecidedWrite, WriteFailure<Infallible>>) -> Result<S
 
 #[cfg(test)]
 mod tests {
+    use svc_pipeline::{SubmittedTx, TxRefusal};
     use svc_wire::chain_error::ChainError;
 
     use super::*;
+
+    #[test]
+    fn a_broadcast_that_is_refused_for_its_fee_waits_for_the_refill() {
+        let tx = SubmittedTx { hash: "A".to_owned(), timeout_height: 9, sequence: 1, has_granter: true };
+        let refused = |code: u32| {
+            let error =
+                ChainError { codespace: "sdk".to_owned(), code, raw_log: "got: 1usvc required: 2usvc".to_owned() };
+            let refusal = Box::new(TxRefusal { error, block_height: None });
+            WriteFailure { last_tx: None, may_execute: false, error: WriteError::Rejected { tx: tx.clone(), refusal } }
+        };
+        for refills_at in [None, Some(Timestamp { seconds: 77, nanos: 0 })] {
+            let expected = Block { reason: BlockedReason::NoFees, refills_at };
+            assert_eq!(conclude(Err(refused(13)), refills_at), Err(WriteStop::Blocked(expected)));
+            assert!(matches!(conclude(Err(refused(11)), refills_at), Err(WriteStop::Failed(_))));
+        }
+    }
 
     #[test]
     fn a_refused_simulation_says_what_is_missing() {

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, pin::pin, time::Duration};
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::init_progress::{SetupProgress, TELL_PAUSE};
+use super::init_progress::{STEP_TIMEOUT, SetupProgress, TELL_PAUSE};
 use crate::{
     cli::{
         confirm::ask_person,
@@ -215,13 +215,15 @@ pub(crate) async fn take_steps(
     }
 }
 
-/// Waits for an answer, and tells of the wait in the meantime.
-async fn await_told<T>(work: impl Future<Output = T>, tell: impl Fn(Duration)) -> T {
-    let (begun, mut work) = (Instant::now(), pin!(work));
+/// Waits for an answer until the deadline, and tells in the meantime how much time is left. `None` after the deadline.
+async fn await_told<T>(work: impl Future<Output = T>, deadline: Instant, tell: impl Fn(Duration)) -> Option<T> {
+    let mut work = pin!(work);
     loop {
-        match timeout(TELL_PAUSE, &mut work).await {
-            Ok(answer) => return answer,
-            Err(_) => tell(begun.elapsed()),
+        let told_at = deadline.min(Instant::now() + TELL_PAUSE);
+        match timeout_at(told_at, &mut work).await {
+            Ok(answer) => return Some(answer),
+            Err(_) if told_at == deadline => return None,
+            Err(_) => tell(deadline - told_at),
         }
     }
 }
@@ -248,8 +250,16 @@ async fn send(
     let tools = client.list_tools().await?;
     let name = find_listed(tool, &tools).map_or_else(|| tool.to_owned(), |tool| tool.name.to_string());
     report(&format!("{id}: {tool}"));
-    let told = |waited: Duration| report(&format!("{id}: {tool} waits for its block, for {} s now", waited.as_secs()));
-    let result = await_told(client.call_tool(&name, message), told).await?;
+    let told =
+        |left: Duration| report(&format!("{id}: {tool} waits for its block; waiting for {} s at most", left.as_secs()));
+    let call = client.call_tool(&name, message);
+    let Some(result) = await_told(call, Instant::now() + STEP_TIMEOUT, told).await else {
+        let waited = STEP_TIMEOUT.as_secs();
+        bail!(
+            "step {id}: {tool} has not answered within {waited} s; a repeated run finds the write if a block took it"
+        );
+    };
+    let result = result?;
     let content = result_content(&result);
     if result.is_error != Some(true) {
         report(&format!("{id}: block {}, transaction {}", content["block_height"], text(&content["tx_hash"])));
@@ -291,21 +301,27 @@ fn print_setup(setup: &Value, as_json: bool) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::RefCell, future::ready};
+    use std::cell::RefCell;
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_takes_long_is_told_of_every_ten_seconds() {
-        for (takes, expected) in [(9, &[][..]), (35, &[10, 20, 30])] {
+    async fn a_call_that_takes_long_is_told_of_every_ten_seconds_until_it_is_given_up() {
+        for (takes, expected_answer, expected_lines) in [
+            (0, Some(7), &[][..]),
+            (9, Some(7), &[]),
+            (35, Some(7), &[35, 25, 15]),
+            // No line at the end itself: the error says it.
+            (46, None, &[35, 25, 15, 5]),
+        ] {
             let told = RefCell::new(Vec::new());
             let answered = async {
                 sleep(Duration::from_secs(takes)).await;
                 7
             };
-            let answer = await_told(answered, |waited| told.borrow_mut().push(waited.as_secs())).await;
-            assert_eq!((answer, told.take().as_slice()), (7, expected));
+            let deadline = Instant::now() + Duration::from_secs(45);
+            let answer = await_told(answered, deadline, |left| told.borrow_mut().push(left.as_secs())).await;
+            assert_eq!((answer, told.take().as_slice()), (expected_answer, expected_lines), "{takes}");
         }
-        await_told(ready(()), |_| panic!("it has answered")).await;
     }
 }

@@ -9,8 +9,8 @@ use super::init::{steps, text};
 
 /// Time between two lines about a step that is waited for.
 pub(super) const TELL_PAUSE: Duration = Duration::from_secs(10);
-/// Longest wait for the node to show a step that was sent, or for a step that ends by itself.
-const STEP_TIMEOUT: Duration = Duration::from_secs(180);
+/// Longest wait for the tool server's answer, for the node to show a step that was sent, or for a step that ends by itself.
+pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The states of the steps that were seen last, and the times of the last change and of the last line.
 pub(super) struct SetupProgress {

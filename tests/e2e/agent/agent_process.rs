@@ -16,7 +16,10 @@ use svc_test_support::{ports::free_port, small_disk::SmallDisk};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use super::{AdminAnswer, answer, request, resolution::registry_id};
-use crate::e2e::{harness::TEST_TIMEOUT, secrets::SERVER_PROGRAM};
+use crate::e2e::{
+    harness::{TEST_TIMEOUT, TestNetwork},
+    secrets::SERVER_PROGRAM,
+};
 
 /// The phrase of the agent's account; other tests derive it from bytes.
 const PHRASE: &str = "jelly better achieve collect unaware mountain thought cargo oxygen act hood bridge";
@@ -212,6 +215,18 @@ impl AgentHome {
         let mut command = tokio::process::Command::from(self.command(words));
         command.kill_on_drop(true);
         let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("in time").expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+    }
+}
+
+impl AgentHome {
+    /// Runs `svc agent init`, which sends the steps by the tool server of a network: success and output.
+    pub(super) async fn init(&self, world: &TestNetwork, more: &[&str]) -> (bool, String) {
+        let url = world.network.mcp_url();
+        let mut command = self.command(&[&["init", "--operator", &url, "--yes"], more].concat());
+        command.env("MCP_BEARER_TOKEN", &world.network.bearer_token);
+        let output = tokio::task::spawn_blocking(move || command.output().expect("it runs")).await.expect("joins");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     }

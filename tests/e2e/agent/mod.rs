@@ -39,6 +39,7 @@ mod resolution;
 mod scripted_peer;
 mod store_file;
 mod two_agents;
+mod whole_way;
 
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::LazyLock, time::Duration};
 

@@ -36,15 +36,6 @@ async fn create_schema(
     schema
 }
 
-/// Runs `svc agent init`, which sends the steps by the tool server.
-async fn init(world: &TestNetwork, home: &AgentHome) -> (bool, String) {
-    let mut command = home.command(&["init", "--operator", &world.network.mcp_url(), "--yes"]);
-    command.env("MCP_BEARER_TOKEN", &world.network.bearer_token);
-    let output = tokio::task::spawn_blocking(move || command.output().expect("it runs")).await.expect("joins");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.success(), text(&output.stdout) + &text(&output.stderr))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_with_an_ecosystem_of_its_own_becomes_trusted_without_a_pause() {
     become_trusted_at(NodeGeneration::N0, ED25519_2020, SRI).await;
@@ -134,7 +125,7 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &s
     assert_eq!(is_bare(&stored), anchors == BARE, "{stored}");
     world.call_ok("svc.ledger.di.storeDigest", json!({"digest": stored})).await;
 
-    let (is_ok, shown) = init(&world, &home).await;
+    let (is_ok, shown) = home.init(&world, &[]).await;
     assert!(is_ok, "{shown}");
     let stores: Vec<&str> = shown.lines().filter(|line| line.contains("svc.ledger.di.storeDigest")).collect();
     let unstored = if proofs == BOTH { 3 } else { 1 };
@@ -185,7 +176,7 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &s
     // A schema that is added later is presented by the same command.
     create_schema(&world, &ecosystem, EssentialCredential::Organization, (&did, 180)).await;
     world.network.devnet.node.advance_clock(Duration::from_secs(120));
-    let (is_ok, shown) = init(&world, &home).await;
+    let (is_ok, shown) = home.init(&world, &[]).await;
     assert!(is_ok, "{shown}");
     drop(agent);
 }

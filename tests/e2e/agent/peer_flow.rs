@@ -17,7 +17,6 @@ use svc_net::host_policy::HostPolicy;
 use svc_peer::verifier::{
     AccessRejection, AccessToken, PresentationRules, PresentationVerifier, TokenRejection, TokenVerifier,
 };
-use svc_wire::proto_registry::NodeGeneration;
 
 use self::website::Website;
 use super::{
@@ -194,7 +193,7 @@ impl PeerWorld {
     }
 
     /// Serves every endpoint that has a condition: the tool server, the pages, and the headers that the turnstile has seen.
-    async fn serve_endpoints(&self) -> (ServerChild, String, Arc<Mutex<Vec<String>>>) {
+    pub(super) async fn serve_endpoints(&self) -> (ServerChild, String, Arc<Mutex<Vec<String>>>) {
         let tools = self.serve_tools(&[]).await;
         let (pages, seen_at_turnstile) = self.serve_pages().await;
         self.put_entry("mcp", "MCP", &tools.url).await;
@@ -343,24 +342,4 @@ async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
     let (code, log) = tokio::task::spawn_blocking(move || tools.terminate()).await.expect("joins");
     assert_eq!(code, Some(0));
     assert!(!log.contains(&token), "no log has a token");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_flow_and_the_calls_behind_it_succeed_at_a_node_of_a_later_generation() {
-    let place = ValidatorPlace { generation: Some(NodeGeneration::N3), ..ValidatorPlace::default() };
-    let world = PeerWorld::start_unknown(place).await;
-    let agents = &world.agents;
-    agents.admit().await;
-    let participant = agents.apply().await;
-    let session = agents.validate(participant, "A").await;
-    agents.await_completed(participant, 1).await;
-    assert_eq!(agents.world.records_of(&session).await, 1);
-
-    let (_tools, _, _) = world.serve_endpoints().await;
-    assert!(world.call(&["mcp", "--list"]).await.done().contains("getEcosystem"));
-    let caller = &agents.applicant_did;
-    assert_eq!(world.call(&["read"]).await.done(), format!("hello {caller}\n"));
-    assert_eq!(world.call(&["members"]).await.done(), format!("hello member {caller}\n"));
-    // The successor of a participant that runs may be started there.
-    agents.apply().await;
 }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use svc::network::ChainAndIndexer;
 use svc_agent::{ChainConfig, DidMethod, EventsConfig, HandledEvents};
 use svc_devnet::Devnet;
-use svc_pipeline::FeePolicy;
+use svc_net::upstream::NodeClient;
+use svc_pipeline::{FeeBudget, FeePolicy, query_fee_allowance};
 use svc_wire::proto_registry::NodeGeneration;
 
 use super::{AgentServer, Mode, chain_config, login::key, sqlite_url};
@@ -44,14 +45,19 @@ pub async fn admit(devnet: &Devnet, did: &str, with_feegrant: bool) -> u64 {
 
 /// Like [`admit`], with another account.
 pub async fn admit_account(devnet: &Devnet, did: &str, account: &str, with_feegrant: bool) -> u64 {
+    admit_with(devnet, did, account, &json!({"vs_operator_authz_with_feegrant": with_feegrant})).await
+}
+
+/// Like [`admit_account`], with members of the message about the fees.
+async fn admit_with(devnet: &Devnet, did: &str, account: &str, fees: &Value) -> u64 {
     for operator in ["$operator", "$issuing_service", "$issuer_operator"] {
         send_coins(devnet, operator, 1_000_000).await;
     }
-    let apply = json!({
+    let mut apply = json!({
         "corporation": "$registry", "operator": "$operator", "role": "HOLDER", "validator_participant_id": "$diploma_issuer", "did": did,
         "vs_operator": account, "vs_operator_authz_msg_types": ["$type:pp.MsgTriggerResolver"],
-        "vs_operator_authz_with_feegrant": with_feegrant,
     });
+    apply.as_object_mut().expect("members").extend(fees.as_object().expect("members").clone());
     let applied = devnet.send_messages("operator", &[("pp.MsgStartParticipantOP", apply)]).await.expect("applied");
     let id = applied[0]["participant_id"].as_str().expect("an id").to_owned();
     let validate = json!({"corporation": "$issuer", "operator": "$issuing_service", "id": id});
@@ -169,6 +175,43 @@ async fn without_participant_record_or_money_nothing_is_sent_until_the_chain_giv
     }
     server.add_entry("late").await;
     server.await_resolution(devnet, "blocked", Some("NO_PARTICIPANT")).await;
+    assert_eq!(triggers(&network).await.len(), 2);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn right_after_its_refill_an_allowance_pays_again_without_any_event() {
+    let mut config = config(MARKETPLACE_SCENARIO, Some(Duration::from_millis(50)));
+    config.devnet.generation = NodeGeneration::N3;
+    let network = ChainAndIndexer::launch(&config).await.expect("chain and indexer start");
+    let devnet = &network.devnet;
+    send_coins(devnet, &account(), 1).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = start(&network, directory.path(), FeePolicy::at_price(25_000)).await;
+    let did = server.agent.keeper().published().document.did().to_owned();
+    // The fee of one transaction and a part of another one.
+    let limit = 5_000;
+    let coins = json!([{"denom": "usvc", "amount": limit.to_string()}]);
+    let fees = json!({"vs_operator_authz_with_feegrant": true, "vs_operator_authz_fee_spend_limit": coins});
+    admit_with(devnet, &did, &account(), &fees).await;
+    server.await_resolution(devnet, "idle", None).await;
+    let node = NodeClient::new(devnet.node.origin()).expect("a client");
+    let granter = &devnet.saved_values["registry"];
+    let allowance = query_fee_allowance(&node, granter, &account(), "usvc").await.expect("read").expect("an allowance");
+    let FeeBudget::UpTo(left) = allowance.budget else { panic!("{allowance:?}") };
+    assert!(left < limit - left, "{left} of {limit} pay no second transaction");
+
+    // A few seconds before the refill a changed document is not paid for; the next look comes by itself, and not after ten minutes.
+    let refill = allowance.refill_for("/svc.pp.v1.MsgTriggerResolver").expect("a refill");
+    let now = devnet.node.read_core(|core| core.latest().map(|block| block.time)).expect("a block");
+    let ahead = u64::try_from(refill.seconds - now.seconds).expect("it is ahead");
+    assert!(ahead > 80_000, "{ahead} s are left of a day");
+    let mut heights = devnet.node.watch_heights();
+    devnet.node.advance_clock(Duration::from_secs(ahead - 8));
+    heights.changed().await.expect("blocks");
+    server.add_entry("one").await;
+    server.await_resolution(devnet, "blocked", Some("NO_FEES")).await;
+    server.await_resolution(devnet, "idle", None).await;
     assert_eq!(triggers(&network).await.len(), 2);
     server.stop().await;
 }

@@ -100,11 +100,11 @@ impl CredentialIssuer {
             let type_url = namespace.type_url("pp", "MsgCreateOrUpdateParticipantSession");
             let value = session.encode_to_vec();
             let message = EncodedMessage { message: Any { type_url, value }, needs_grant: true };
-            let granter = write.choose_payer(&message, &grant).await?;
+            let payment = write.choose_payer(&message, &grant).await?;
             // An earlier incarnation may have been killed while the signer had its write.
             tx_hash = write.find_earlier(&silent).await?;
             if tx_hash.is_none() {
-                tx_hash = Some(write.send(message, granter, span, &silent).await?);
+                tx_hash = Some(write.send(message, payment, span, &silent).await?);
             }
         }
         for _ in 0..DIGEST_LOOKS {

@@ -52,13 +52,13 @@ impl Attempt {
         let namespace = self.account.access.chain.registry.namespace();
         let type_url = namespace.type_url("pp", WantedGrant::TRIGGER.message);
         let message = EncodedMessage { message: Any { type_url, value: trigger.encode_to_vec() }, needs_grant: true };
-        let granter = write.choose_payer(&message, &grant).await?;
+        let payment = write.choose_payer(&message, &grant).await?;
         // An earlier incarnation may have been killed while the signer had its write.
         if let Some(tx_hash) = write.find_earlier(sent).await? {
             return Ok(tx_hash);
         }
         self.account.store.begin_resolution(self.version).await?;
         let span = trace::trigger_span(&self.account.did, self.version);
-        write.send(message, granter, &span, sent).await
+        write.send(message, payment, &span, sent).await
     }
 }

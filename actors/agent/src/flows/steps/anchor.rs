@@ -161,8 +161,8 @@ impl FlowService {
         let type_url = namespace.type_url("pp", "MsgCreateOrUpdateParticipantSession");
         let message = EncodedMessage { message: Any { type_url, value: session.encode_to_vec() }, needs_grant: true };
         let silent = |_: String| {};
-        let granter = match write.choose_payer(&message, &grant).await {
-            Ok(granter) => granter,
+        let payment = match write.choose_payer(&message, &grant).await {
+            Ok(payment) => payment,
             Err(stop @ WriteStop::Blocked(_)) => return Err(stop.into()),
             // The chain states a reason: the operator sees it, and calls again.
             Err(WriteStop::Failed(reason)) => return Ok(Paid::failed("PREFLIGHT_ERROR", reason)),
@@ -178,7 +178,7 @@ impl FlowService {
             credential.id.as_deref().unwrap_or_default(),
             record.schema_id,
         );
-        match write.send(message, granter, &span, &silent).await {
+        match write.send(message, payment, &span, &silent).await {
             Ok(hash) => {
                 if let Some(cost) = cost {
                     metrics::record_flow_session_cost(u64::try_from(cost).unwrap_or(u64::MAX));

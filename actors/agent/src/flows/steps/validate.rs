@@ -11,12 +11,12 @@ use svc_agent_core::{
 use svc_didcomm::flow::{Cause, FlowRecord, Progress, Trigger, Validation};
 use svc_kit::wall_clock::now_millis;
 use svc_otel::trace;
-use svc_pipeline::{EncodedMessage, FeeGranter};
+use svc_pipeline::EncodedMessage;
 use svc_wire::proto::svc::pp::v1::MsgSetParticipantOpToValidated;
 
 use super::outcome::{Done, StepStop, blocked_by};
 use crate::{
-    account_write::{AccountWrite, Block, WriteStop, WritingAccount},
+    account_write::{AccountWrite, Block, Payment, WriteStop, WritingAccount},
     flows::service::{FlowChange, FlowService},
     grant::AgentGrant,
     registry::NodeRegistry,
@@ -108,7 +108,7 @@ impl FlowService {
         record: &FlowRecord,
         grant: &AgentGrant,
         validation: &Validation,
-    ) -> Result<Option<FeeGranter>, WriteStop> {
+    ) -> Result<Payment, WriteStop> {
         let applicant = record.applicant_participant_id.unwrap_or_default();
         let message = message_of(account, grant, (applicant, record.is_holder), validation);
         attempt(account, record, validation.attempts).choose_payer(&message, grant).await
@@ -130,9 +130,9 @@ impl FlowService {
                 };
                 let message = message_of(&account, &grant, (applicant, record.is_holder), &validation);
                 let sent = match write.choose_payer(&message, &grant).await {
-                    Ok(granter) => {
+                    Ok(payment) => {
                         let span = trace::flow_validation_span(&account.did, &record.id);
-                        write.send(message, granter, &span, &silent).await
+                        write.send(message, payment, &span, &silent).await
                     }
                     // Nothing was sent.
                     Err(stop) => Err(stop),
