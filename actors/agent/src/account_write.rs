@@ -27,7 +27,9 @@ const GIVE_UP_BLOCKS: u64 = 100;
 /// Pause between two looks at a transaction that is not decided.
 const UNDECIDED_LOOK: Duration = Duration::from_secs(60);
 
-/// Registered text of de/1106. A simulation has no code of its own.
+/// Registered texts of sdk/5 and de/1108. A simulation has no code of its own, and the agent's messages have no text of others.
+const LACKS_FUNDS: [&str; 2] = ["insufficient funds", "operator authorization spend limit exceeded"];
+/// Registered text of de/1106.
 const RECORD_HAS_ENDED: &str = "operator authorization has expired";
 
 /// The reason for which nothing is sent before something changes.
@@ -89,12 +91,7 @@ impl From<SubmitError> for WriteStop {
             SubmitError::AboveCeiling(_) => BlockedReason::FeeAboveCeiling.into(),
             SubmitError::NoAccount { .. } => BlockedReason::NoFees.into(),
             // A simulation takes no fee: the coins are those of the message.
-            SubmitError::Simulation(error)
-                if matches!(
-                    error.classify(),
-                    ChainErrorKind::SpendLimitExceeded | ChainErrorKind::InsufficientFees
-                ) =>
-            {
+            SubmitError::Simulation(error) if LACKS_FUNDS.iter().any(|text| error.raw_log.contains(text)) => {
                 BlockedReason::NoFunds.into()
             }
             // The oldest nodes take a record without an end for one that has ended, and later ones look at its participant first.
@@ -409,6 +406,8 @@ mod tests {
             ("sdk", 18, "operator authorization has expired", Some(NoGrant)),
             ("de", 1106, "operator authorization has expired", Some(NoGrant)),
             ("sdk", 5, "insufficient funds", Some(NoFunds)),
+            ("sdk", 18, "spendable balance 1usvc is smaller than 9usvc: insufficient funds", Some(NoFunds)),
+            ("sdk", 6, "operator authorization spend limit exceeded", Some(NoFunds)),
             ("sdk", 18, "fee_spend_limit must be set and strictly positive iff with_feegrant is true", None),
             ("undefined", 1, "participant 7 is not active: participant is expired", None),
         ] {
