@@ -145,7 +145,23 @@ async fn a_refused_simulation_sends_nothing() {
     let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("refused"), "SIMULATION_FAILED").await;
     assert_eq!((&error["details"]["codespace"], &error["stage"]), (&json!("sdk"), &json!("broadcast")));
     assert_eq!(world.operator_txs_in_blocks(), 0);
+    // The sentences of other failures, as a message quotes them that is refused for its name.
+    let known: serde_json::Value =
+        serde_json::from_str(include_str!("../../wire/tests/fixtures/error-sentences.json")).expect("JSON");
+    for sentence in known["sentences"].as_array().expect("a list") {
+        for text in [
+            format!(
+                "failed to execute message; message index: 0: no name: {sentence}: invalid name [a.go:1] with gas used: '1'"
+            ),
+            format!("invalid name {sentence}: invalid name [a.go:1] with gas used: '1'"),
+        ] {
+            world.network.devnet.node.update_faults(|faults| faults.fail_simulations = Some((1, text)));
+            let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("quoted"), "SIMULATION_FAILED").await;
+            assert!(error["message"].as_str().is_some_and(|text| text.contains("invalid name")), "{error:#}");
+        }
+    }
     world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("fine")).await;
+    assert_eq!(world.operator_txs_in_blocks(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

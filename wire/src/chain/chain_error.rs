@@ -114,8 +114,9 @@ const ADVICE: [(&str, u32, &str, &str); 14] = [
 impl ChainError {
     /// The way on after a failure of a later generation of nodes.
     pub fn advice(&self) -> Option<&'static str> {
+        let sentence = self.sentence();
         let is_this = |(codespace, code, text, _): &&(&str, u32, &str, &str)| {
-            (self.codespace == *codespace && self.code == *code) || self.raw_log.contains(text)
+            (self.codespace == *codespace && self.code == *code) || ends_with_error(&sentence, text)
         };
         ADVICE.iter().find(is_this).map(|(.., advice)| *advice)
     }
@@ -147,26 +148,35 @@ impl ChainError {
     ///
     /// `Simulate` answers through `abci_query`. There the SDK turns every failure into a gRPC status of kind Unknown: the
     /// code is that of the query (sdk/6 or sdk/18), and only the sentence of the root error identifies the failure of the
-    /// transaction. Authorization failures are not recognised here: their wording is that of a module and may change, so the
-    /// caller reads the authorizations again.
+    /// transaction. Sequence, allowance and fee are judged before a message runs, so that a sentence counts only where the frame names no
+    /// message, and only as a whole: a message may quote it. Authorization failures are not recognised here: their wording is that of a
+    /// module and may change, so the caller reads the authorizations again.
     pub fn classify_simulation(&self) -> ChainErrorKind {
-        let text = self.raw_log.as_str();
-        // The text of a council's refusal has the words of an allowance that does not cover a message.
-        if self.advice().is_some() {
-            return ChainErrorKind::OtherFailure;
+        let sentence = self.sentence();
+        if (self.codespace.as_str(), self.code) == ("sdk", 32) {
+            // A node that answers with the code of the transaction.
+            parse_wrong_sequence(&self.raw_log)
+        } else if self.is_of_message() {
+            ChainErrorKind::OtherFailure
+        } else if is_wrong_sequence(&sentence) {
+            parse_wrong_sequence(&sentence)
+        } else if is_fee_allowance(&sentence) {
+            ChainErrorKind::FeeAllowanceUnusable
+        } else if is_insufficient_fees(&sentence) {
+            ChainErrorKind::InsufficientFees
+        } else {
+            ChainErrorKind::OtherFailure
         }
-        if is_wrong_sequence_text(text) {
-            return parse_wrong_sequence(text);
-        }
-        if is_fee_allowance_text(text) {
-            return ChainErrorKind::FeeAllowanceUnusable;
-        }
-        if is_insufficient_fees_text(text) {
-            return ChainErrorKind::InsufficientFees;
-        }
-        ChainErrorKind::OtherFailure
+    }
+
+    /// Whether a failed simulation may be that of a wrong sequence although its frame is none that is known: the account tells.
+    pub fn may_name_sequence(&self) -> bool {
+        !self.is_of_message() && self.raw_log.contains(WRONG_SEQUENCE)
     }
 }
+
+/// Registered text of sdk/32.
+const WRONG_SEQUENCE: &str = "incorrect account sequence";
 
 /// `signature verification failed; please verify account number (0) and chain-id (ID): …` — x/auth, SigVerificationDecorator. The
 /// check state has no height before the first block after a start, and at height 0 every account has number 0.
@@ -174,23 +184,42 @@ fn is_node_starting_text(text: &str) -> bool {
     text.contains("verify account number (0)")
 }
 
+/// Whether a sentence is a registered text, or ends with it as the root of its wraps.
+fn ends_with_error(sentence: &str, registered: &str) -> bool {
+    sentence.strip_suffix(registered).is_some_and(|wraps| wraps.is_empty() || wraps.ends_with(": "))
+}
+
 /// `account sequence mismatch, expected 5, got 6: incorrect account sequence` — x/auth, SigVerificationDecorator.
-fn is_wrong_sequence_text(text: &str) -> bool {
-    text.contains("account sequence mismatch") || text.contains("incorrect account sequence")
+fn is_wrong_sequence(sentence: &str) -> bool {
+    sentence.starts_with("account sequence mismatch") && ends_with_error(sentence, WRONG_SEQUENCE)
 }
 
-/// Root errors of x/feegrant (`fee limit exceeded`, `fee allowance expired`, `message not allowed`) and the ante handler's
-/// wrap of a missing allowance (`<granter> does not allow to pay fees for <payer>`).
-fn is_fee_allowance_text(text: &str) -> bool {
-    ["fee limit exceeded", "fee allowance expired", "message not allowed", "does not allow to pay fees for"]
-        .iter()
-        .any(|sentence| text.contains(sentence))
+/// Root errors of x/feegrant, wrapped with the kind of the allowance, and the ante handler's wrap of all of them
+/// (`<granter> does not allow to pay fees for <payer>: …`).
+fn is_fee_allowance(sentence: &str) -> bool {
+    const WRAPS: [&str; 7] = [
+        "basic allowance",
+        "period limit",
+        "absolute limit",
+        "fee limit exceeded",
+        "fee allowance expired",
+        "message does not exist in allowed messages",
+        "message not allowed",
+    ];
+    const ROOTS: [&str; 3] = ["fee limit exceeded", "fee allowance expired", "message not allowed"];
+    let is_wrapped_by_ante = sentence.split_once(" does not allow to pay fees for ").is_some_and(|(granter, rest)| {
+        let payer = rest.split(": ").next().unwrap_or_default();
+        [granter, payer].iter().all(|address| address.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    });
+    let has_root = ROOTS.iter().any(|root| ends_with_error(sentence, root));
+    (is_wrapped_by_ante && (has_root || ends_with_error(sentence, "not found")))
+        || (has_root && WRAPS.iter().any(|wrap| sentence.starts_with(wrap)))
 }
 
-/// `spendable balance … is smaller than …: insufficient funds` — x/bank; `insufficient fees; got: …` — x/auth.
-fn is_insufficient_fees_text(text: &str) -> bool {
-    text.contains("insufficient fees")
-        || (text.contains("insufficient funds") && !text.contains("failed to execute message"))
+/// `spendable balance … is smaller than …: insufficient funds` — x/bank; `insufficient fees; got: …: insufficient fee` — x/auth.
+fn is_insufficient_fees(sentence: &str) -> bool {
+    (sentence.starts_with("insufficient fees; got: ") && ends_with_error(sentence, "insufficient fee"))
+        || (sentence.starts_with("spendable balance ") && ends_with_error(sentence, "insufficient funds"))
 }
 
 fn parse_wrong_sequence(text: &str) -> ChainErrorKind {
@@ -217,7 +246,7 @@ mod tests {
         let by_text = error(
             "sdk",
             6,
-            "failed to execute message; message index: 0: participant is not an active participant [x]",
+            "failed to execute message; message index: 0: participant is not an active participant [x.go:7]",
         );
         assert!(by_code.is_some() && by_code == by_text.advice());
         let contract: serde_json::Value =
@@ -263,6 +292,46 @@ mod tests {
     }
 
     #[test]
+    fn a_sentence_that_an_argument_quotes_does_not_classify_a_failure() {
+        let input: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/fixtures/error-sentences.json")).expect("JSON");
+        let given: Vec<&str> =
+            input["sentences"].as_array().expect("a list").iter().map(|one| one.as_str().expect("a text")).collect();
+        let own = [
+            "spendable balance 0usvc is smaller than 10usvc: insufficient funds",
+            "svc1a does not allow to pay fees for svc1b: fee-grant not found: not found",
+            "basic allowance: fee limit exceeded",
+            "incorrect account sequence",
+            "staking message not allowed under proof of authority",
+        ];
+        for sentence in given.into_iter().chain(own) {
+            for text in [
+                // A message fails whose argument is the sentence, at any place.
+                format!("failed to execute message; message index: 0: {sentence}: invalid DID syntax"),
+                format!("failed to execute message; message index: 0: no such name: {sentence}"),
+                // A message that is refused before it runs.
+                format!("invalid DID {sentence:?}: invalid DID syntax"),
+                format!("{sentence}: invalid URL"),
+                format!("name {sentence:?} is taken"),
+            ] {
+                let framed =
+                    format!("rpc error: code = Unknown desc = {text} [a/b.go:7] with gas used: '9': unknown request");
+                for text in [text, framed] {
+                    let failure = error("sdk", 6, &text);
+                    assert_eq!(failure.classify_simulation(), ChainErrorKind::OtherFailure, "{text}");
+                    let is_root = failure.sentence().ends_with(&format!(": {sentence}"));
+                    assert!(is_root || failure.advice().is_none(), "{text}");
+                    // A doubt costs one question at the account, where no message is named.
+                    assert!(!failure.may_name_sequence() || !text.contains("message index"), "{text}");
+                }
+            }
+        }
+        let unknown_frame =
+            error("sdk", 6, "ante: account sequence mismatch, expected 9, got 8: incorrect account sequence!");
+        assert!(unknown_frame.may_name_sequence());
+    }
+
+    #[test]
     fn a_simulation_failure_is_classified_by_the_sentence_of_its_root_error() {
         for (text, meaning) in [
             (
@@ -270,15 +339,29 @@ mod tests {
                 ChainErrorKind::WrongSequence { expected: Some(5), actual: Some(6) },
             ),
             ("fee allowance expired: fee allowance expired", ChainErrorKind::FeeAllowanceUnusable),
+            ("basic allowance: fee limit exceeded", ChainErrorKind::FeeAllowanceUnusable),
+            (
+                "svc1a does not allow to pay fees for svc1b: basic allowance: fee allowance expired",
+                ChainErrorKind::FeeAllowanceUnusable,
+            ),
             (
                 "svc1a does not allow to pay fees for svc1b: fee-grant not found: not found",
                 ChainErrorKind::FeeAllowanceUnusable,
             ),
             ("message does not exist in allowed messages: message not allowed", ChainErrorKind::FeeAllowanceUnusable),
             ("spendable balance 0usvc is smaller than 10usvc: insufficient funds", ChainErrorKind::InsufficientFees),
+            (
+                "spendable balance 0usvc is smaller than 10usvc: insufficient funds: insufficient funds",
+                ChainErrorKind::InsufficientFees,
+            ),
+            ("insufficient fees; got: 1usvc required: 2usvc: insufficient fee", ChainErrorKind::InsufficientFees),
             ("failed to execute message; message index: 0: ecosystem not found", ChainErrorKind::OtherFailure),
         ] {
-            assert_eq!(error("sdk", 6, text).classify_simulation(), meaning, "{text}");
+            let framed =
+                format!("rpc error: code = Unknown desc = {text} [/x/y.go:7] with gas used: '9': unknown request");
+            for text in [text, framed.as_str()] {
+                assert_eq!(error("sdk", 6, text).classify_simulation(), meaning, "{text}");
+            }
         }
     }
 }

@@ -5,21 +5,32 @@
 
 use super::chain_error::ChainError;
 
+/// Beginning of the text of a message that has failed.
+const OF_MESSAGE: &str = "failed to execute message; message index: ";
 /// Characters of the raw text that are passed on.
 const MAX_RAW: usize = 1_000;
 
 impl ChainError {
     /// The sentence of the chain.
     pub fn sentence(&self) -> String {
-        let text = without_stack(&self.raw_log);
-        let text = after_status(text);
-        let text = split_gas(text).0;
+        let text = split_gas(self.described()).0;
         let text = text.trim_start_matches("recovered: ");
-        let text = match text.strip_prefix("failed to execute message; message index: ") {
+        let text = match text.strip_prefix(OF_MESSAGE) {
             Some(rest) => rest.split_once(": ").map_or(rest, |(_, sentence)| sentence),
             None => text,
         };
         without_places(text).trim().to_owned()
+    }
+
+    /// Whether the frame of a simulation names the message that has failed, or a panic: what is judged before a message runs has passed.
+    pub(super) fn is_of_message(&self) -> bool {
+        let text = self.described();
+        text.starts_with(OF_MESSAGE) || text.starts_with("recovered: ")
+    }
+
+    /// The text without the stack of a panic and the name of a gRPC status.
+    fn described(&self) -> &str {
+        after_status(without_stack(&self.raw_log))
     }
 
     /// The gas that the message had used, where the text names it.

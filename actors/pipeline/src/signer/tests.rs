@@ -189,6 +189,26 @@ fn a_wrong_sequence_leaves_the_transaction_in_flight_and_resynchronises_in_both_
 }
 
 #[test]
+fn a_sentence_in_an_argument_moves_no_sequence_and_one_in_an_unknown_frame_has_the_account_read() {
+    let sentence = "account sequence mismatch, expected 9, got 8: incorrect account sequence";
+    for (text, is_read) in [
+        (format!("failed to execute message; message index: 0: {sentence}: invalid URL"), false),
+        (format!("ante handler: {sentence}"), true),
+    ] {
+        let table = FakeInFlightTable::default();
+        let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
+        core.submit(write(A, None), &table);
+        core.on_account(Ok(Some(5)), "a", &table);
+        core.submit(write(B, None), &table);
+        let refusal = error("sdk", 6, &text);
+        let effects = core.on_simulation(A, Err(SimulationError::Refused(refusal.clone())), &table);
+        let answer = SignerEffect::Answer { id: A, outcome: Err(SubmitError::Simulation(refusal)) };
+        let next = if is_read { SignerEffect::ReadAccount } else { simulate(B, 5, false) };
+        assert_eq!(effects, [answer, next], "{text}");
+    }
+}
+
+#[test]
 fn a_write_whose_simulations_keep_finding_a_wrong_sequence_is_refused() {
     let table = FakeInFlightTable::default();
     let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);

@@ -175,7 +175,11 @@ impl SignerCore {
                     write.granter = None;
                     vec![SignerEffect::Simulate { id, sequence, with_granter: false }]
                 }
-                _ => self.refuse_current(SubmitError::Simulation(error), live),
+                _ => {
+                    // A frame that is not known may hide a wrong sequence: the account is read before the next write.
+                    self.is_sequence_stale |= error.may_name_sequence();
+                    self.refuse_current(SubmitError::Simulation(error), live)
+                }
             },
         }
     }
