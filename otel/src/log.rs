@@ -118,10 +118,17 @@ where
     }
 }
 
+/// Crates that are parts of `svc-agent`. Their components have the names of modules of the agent, which they were.
+const PARTS_OF_AGENT: [&str; 1] = ["agent_identity"];
+
 /// `svc_operator::signer::actor` is the component `operator.signer`.
 fn component_of(target: &str) -> String {
-    let path = target.strip_prefix("svc_").unwrap_or(target);
-    path.trim_end_matches("::actor").replace("::", ".")
+    let path = target.strip_prefix("svc_").unwrap_or(target).trim_end_matches("::actor");
+    match path.split_once("::") {
+        Some((part, module)) if PARTS_OF_AGENT.contains(&part) => format!("agent::{module}"),
+        _ => path.to_owned(),
+    }
+    .replace("::", ".")
 }
 
 #[cfg(test)]
@@ -132,6 +139,7 @@ mod tests {
     fn a_component_is_named_after_its_module() {
         assert_eq!(component_of("svc_operator::signer::actor"), "operator.signer");
         assert_eq!(component_of("svc::mcp"), "svc.mcp");
+        assert_eq!(component_of("svc_agent_identity::keeper::actor"), "agent.keeper");
         assert_eq!(component_of("rmcp::service"), "rmcp.service");
     }
 }

@@ -7,59 +7,31 @@
 mod access;
 mod access_asker;
 mod access_granter;
-mod account_write;
 mod boot;
-mod chain_link;
 mod courier;
-mod credentials;
 mod delivery;
-pub mod document;
 mod flow_directory;
 mod flow_session;
 mod flows;
 mod gate;
-mod grant;
-mod identity;
-mod keeper;
-pub mod log;
 mod peer_directory;
 mod peer_session;
 mod peers;
-mod registry;
-mod resolution;
-mod rotation;
-mod setup;
-mod token;
 mod trust_watch;
 mod watcher;
 
 pub use access::{AccessSettings, AccessTerms, TermsFileError};
 pub use access_granter::AccessGranterHandle;
 pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};
-pub use chain_link::{AnchorForm, ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, OlderStore};
 pub use courier::{CourierConfig, CourierHandle, InvalidWebhookSecret, WebhookSecrets};
-pub use credentials::{
-    CLAIM_PLACES, CLAIMS_FILE, ClaimProblem, ClaimSettings, ConfiguredClaims, CredentialAnswer, CredentialHandle,
-    CredentialMode, CredentialSettings, IssueRequest, OWN_DID, PassReport, PublishedProofs, check_claim_texts,
-    document_digest,
-};
 pub use delivery::DeliveryHandle;
 pub use flows::{
     FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, FlowStateChange, PublishedSchemas, ShownFlow,
-};
-pub use grant::{AgentGrant, RegistryEnd, read_ends, read_grant};
-pub use identity::{DidMethod, PublicLocation};
-pub use keeper::{
-    BoundDistance, DocumentError, KeeperHandle, LogRecoveryError, PublishedDocument, PublishedFile, RecoveredLog,
-    recover_log,
 };
 pub use peers::{
     GrantPresentation, InvitationRequest, PeerAccessRequest, PeerAdmission, PeerEndpoint, PeerResolution, PeerService,
     PeerSettings, PeerTransport, SentInvitation,
 };
-pub use resolution::{ResolutionHandle, ResolutionPhase, ResolutionReport};
-pub use rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest};
-pub use setup::{Setup, SetupOptions, SetupStep, StepActor, StepState};
 pub use svc_agent_core::{
     access::{GrantState, StoredGrant},
     error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation},
@@ -70,6 +42,26 @@ pub use svc_agent_core::{
         BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole,
         StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
     },
+};
+pub use svc_agent_identity::{
+    DidMethod, PublicLocation,
+    chain_link::{AnchorForm, ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, OlderStore},
+    credentials::{
+        CLAIM_PLACES, CLAIMS_FILE, ClaimProblem, ClaimSettings, ConfiguredClaims, CredentialAnswer, CredentialHandle,
+        CredentialMode, CredentialSettings, IssueRequest, OWN_DID, PassReport, PublishedProofs, check_claim_texts,
+        document_digest,
+    },
+    document,
+    grant::{AgentGrant, RegistryEnd, read_ends, read_grant},
+    keeper::{
+        BoundDistance, DocumentError, KeeperHandle, LogRecoveryError, PublishedDocument, PublishedFile, RecoveredLog,
+        recover_log,
+    },
+    log,
+    resolution::{ResolutionHandle, ResolutionPhase, ResolutionReport},
+    rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest},
+    setup::{Setup, SetupOptions, SetupStep, StepActor, StepState},
+    token::{AccessToken, LoginChallenge, LoginProof, LoginRules, TokenCheck, TokenIssuerHandle},
 };
 pub use svc_agent_store::{
     AccessGrantFilter, AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap,
@@ -84,5 +76,4 @@ pub use svc_didcomm::{
         endpoint_access::{AccessGrant as PeerGrant, GrantedMaterial, MaterialSecret},
     },
 };
-pub use token::{AccessToken, LoginChallenge, LoginProof, LoginRules, TokenCheck, TokenIssuerHandle};
 pub use watcher::{HandledEvents, WatcherHandle, WatcherState};

@@ -22,7 +22,7 @@ impl ChainError {
         without_places(text).trim().to_owned()
     }
 
-    /// Whether the frame of a simulation names the message that has failed, or a panic: what is judged before a message runs has passed.
+    /// Whether the frame of a simulation names the message that has failed, or a panic: the checks before a message have passed.
     pub(super) fn is_of_message(&self) -> bool {
         let text = self.described();
         text.starts_with(OF_MESSAGE) || text.starts_with("recovered: ")

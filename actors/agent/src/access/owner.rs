@@ -17,7 +17,7 @@ use super::{
     settings::AccessSettings,
     terms_file::{AccessTerms, SharedTerms, TermsFileError},
 };
-use crate::keeper::{KeeperHandle, PublishedFile};
+use svc_agent_identity::keeper::{KeeperHandle, PublishedFile};
 
 /// Seconds after which a peer may ask again when a key is missing.
 const RETRY_SECONDS: u64 = 5;

@@ -28,12 +28,8 @@ use svc_didcomm::{
 use svc_kit::{ActorMessage, Handle, ReplyPort, supervision::ChildSpec, wall_clock};
 
 use self::{revoked_list::RevokedListCache, sweep::SweepEnd};
-use crate::{
-    access::AccessOwner,
-    courier::CourierHandle,
-    gate::TrustGate,
-    keeper::{KeeperHandle, PublishedFile},
-};
+use crate::{access::AccessOwner, courier::CourierHandle, gate::TrustGate};
+use svc_agent_identity::keeper::{KeeperHandle, PublishedFile};
 
 /// Messages of the granter.
 pub(crate) enum Msg {

@@ -59,23 +59,25 @@ use crate::{
     access::{AccessOwner, AccessSettings, TermsFileError},
     access_asker::AccessAskerHandle,
     access_granter::{AccessGranterHandle, GranterParts},
-    chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, ChainUsers, OwnWrites},
     courier::{CourierConfig, CourierHandle},
-    credentials::{CredentialHandle, CredentialKeeperArgs, CredentialSettings, IssuerParts},
     delivery::{Delivery, DeliveryHandle},
-    document::{AccessEntries, ManagedEntries},
     flow_directory::FlowDirectory,
     flows::{ClaimSources, FlowHearing, FlowParts, FlowService, FlowSettings, HearingParts},
     gate::TrustGate,
-    identity::{DidMethod, PublicLocation},
-    keeper::{DocumentError, KeeperArgs, KeeperHandle},
     peer_directory::PeerDirectory,
     peers::{PeerParts, PeerResolver, PeerService, PeerSettings},
+    trust_watch,
+    watcher::{HandledEvents, WatcherArgs, WatcherHandle},
+};
+use svc_agent_identity::{
+    DidMethod, PublicLocation,
+    chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, ChainUsers, OwnWrites},
+    credentials::{CredentialHandle, CredentialKeeperArgs, CredentialSettings, IssuerParts},
+    document::{AccessEntries, ManagedEntries},
+    keeper::{DocumentError, KeeperArgs, KeeperHandle},
     resolution::ResolutionHandle,
     rotation::{RotationHandle, RotationPauses},
     token::{LoginRules, TokenIssuerHandle},
-    trust_watch,
-    watcher::{HandledEvents, WatcherArgs, WatcherHandle},
 };
 
 /// Time that the actors get to finish when the last handle is dropped.
@@ -213,7 +215,7 @@ impl Agent {
             }
         };
         let (guard, guard_child) = StoreGuardHandle::child_spec(store.clone());
-        let (resolution, credentials) = (ResolutionHandle::new(), CredentialHandle::new());
+        let (resolution, credentials) = (ResolutionHandle::default(), CredentialHandle::default());
         let fetcher = BoundedFetcher::new(config.hosts, FetchLimits::default())?;
         let base_url = config.location.base_url().to_owned();
         let args = KeeperArgs {
@@ -272,7 +274,7 @@ impl Agent {
         let (own, is_on) = ((store.clone(), did), config.chain.resolves_changes);
         children.push(resolution.child_spec(own.clone(), corporation_id, is_on));
         let max_events = courier.is_some().then_some(events.max_stored);
-        let (chain, watcher) = (ChainLinkHandle::new(), WatcherHandle::new());
+        let (chain, watcher) = (ChainLinkHandle::default(), WatcherHandle::new());
         let indexer = UpstreamEndpoints::new(UpstreamKind::Indexer, &events.indexer)?;
         let (notifications, max_stored) = (Arc::new(OnceLock::new()), events.max_stored);
         store.settle_interrupted(None, wall_clock::now().seconds, age(config.peers.outbox_age)).await?;

@@ -8,7 +8,7 @@ use svc_net::{
     host_policy::HostPolicy,
 };
 
-use crate::keeper::PublishedDocument;
+use svc_agent_identity::keeper::PublishedDocument;
 
 /// Longest wait for the public URL.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);

@@ -14,7 +14,7 @@ use super::{
     FlowService,
     calls::{MAX_CLAIMS, check_claims},
 };
-use crate::{
+use svc_agent_identity::{
     account_write::WriteStop,
     credentials::{ClaimSettings, FoundClaims, claims_for, problems_text},
 };
@@ -147,7 +147,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::credentials::ConfiguredClaims;
+    use svc_agent_identity::credentials::ConfiguredClaims;
 
     const SCHEMA: &str = r#"{"type": "object", "properties": {"credentialSubject": {"type": "object",
         "properties": {"id": {"type": "string"}, "name": {"type": "string"}}, "required": ["id", "name"]}}}"#;

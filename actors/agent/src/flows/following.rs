@@ -15,7 +15,8 @@ use super::{
     service::{ChangeError, FlowChange, FlowService},
     steps::Opening,
 };
-use crate::{account_write::WritingAccount, flow_directory::ParticipantPage, registry::NodeRegistry};
+use crate::flow_directory::ParticipantPage;
+use svc_agent_identity::{account_write::WritingAccount, registry::NodeRegistry};
 
 /// Flows of a page whose participants are read.
 const PAGE: usize = 100;
@@ -69,7 +70,8 @@ impl FlowService {
     /// Whether a participant is that of the service credential of this agent's parent.
     fn lacks_parent_credential(&self, one: &Participant) -> bool {
         // The flow itself judges schema and validator before anything is sent.
-        let is_delegated = matches!(self.0.credentials.mode, crate::credentials::CredentialMode::Delegated { .. });
+        let is_delegated =
+            matches!(self.0.credentials.mode, svc_agent_identity::credentials::CredentialMode::Delegated { .. });
         let shown = ShownParticipant { participant: one.clone(), height: 0 };
         is_delegated && shown.to_read().state == OnboardingState::Validated
     }
@@ -227,7 +229,7 @@ impl FlowService {
 
     /// Whether the service credential of the parent is missing, and this participant is the one that gets it.
     async fn awaits_parent(&self, account: &WritingAccount, one: &Participant) -> Result<bool, String> {
-        use crate::credentials::CredentialMode;
+        use svc_agent_identity::credentials::CredentialMode;
         let CredentialMode::Delegated { parent, .. } = &self.0.credentials.mode else { return Ok(false) };
         let now = timestamp::unix_nanos(&account.chain_time());
         if state_of(one, now) != svc_wire::participant_state::ParticipantState::Active {

@@ -18,12 +18,10 @@ use tokio::{sync::broadcast, time::timeout};
 
 use super::change_notes::note_changes;
 use crate::{
-    account_write::WritingAccount,
-    chain_link::ChainLinkHandle,
     flow_directory::{FlowDirectory, NamedParticipant},
     peers::{FlowFacts, UnknownFacts},
-    registry::NodeRegistry,
 };
+use svc_agent_identity::{account_write::WritingAccount, chain_link::ChainLinkHandle, registry::NodeRegistry};
 
 /// Longest wait for the node.
 const MAX_WAIT: Duration = Duration::from_secs(10);

@@ -18,7 +18,7 @@ use super::{
     service::{ChangeError, FlowChange, FlowService},
     steps::{is_issuer, order_refused},
 };
-use crate::registry::NodeRegistry;
+use svc_agent_identity::registry::NodeRegistry;
 
 /// A flow that a caller opens.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -25,12 +25,14 @@ use super::{
     settings::FlowSettings,
 };
 use crate::{
-    account_write::WritingAccount,
-    credentials::{CredentialIssuer, CredentialSettings, IssuerParts},
     flow_directory::{DueFlows, FlowDirectory, FlowWork, NamedParticipant, ParticipantPage},
     flow_session::{FlowSteps, StepEnd},
     gate::TrustGate,
     peers::{FlowFacts, PeerService},
+};
+use svc_agent_identity::{
+    account_write::WritingAccount,
+    credentials::{CredentialIssuer, CredentialSettings, IssuerParts},
 };
 
 /// Takes part in flows. Clones share everything.

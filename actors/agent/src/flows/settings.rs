@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use svc_didcomm::protocol::credential_format::CredentialFormat;
 
-use crate::credentials::ClaimSettings;
+use svc_agent_identity::credentials::ClaimSettings;
 
 /// How the agent takes part in flows.
 #[derive(Debug, Clone)]

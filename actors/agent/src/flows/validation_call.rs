@@ -18,7 +18,7 @@ use super::{
     service::{FlowChange, FlowService},
     steps::{StepStop, failure_of, order_refused},
 };
-use crate::{
+use svc_agent_identity::{
     account_write::{WriteStop, WritingAccount},
     credentials::{IssueRequest, IssueStop},
     registry::NodeRegistry,

@@ -26,7 +26,7 @@ use svc_wire::{
 use tokio::time::{Instant, timeout};
 
 use self::trust_claim::{TrustClaim, claim_of};
-use crate::{account_write::WritingAccount, chain_link::ChainLinkHandle, registry::NodeRegistry};
+use svc_agent_identity::{account_write::WritingAccount, chain_link::ChainLinkHandle, registry::NodeRegistry};
 
 /// Decisions that are kept.
 const MAX_VERDICTS: u64 = 20_000;

@@ -16,7 +16,7 @@ use svc_kit::wall_clock::now_millis;
 use uuid::Uuid;
 
 use super::service::PeerService;
-use crate::credentials::CredentialHandle;
+use svc_agent_identity::credentials::CredentialHandle;
 
 /// Characters of a reason that a caller gives.
 const MAX_REASON: usize = 1_024;

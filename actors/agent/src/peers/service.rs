@@ -28,10 +28,10 @@ use crate::{
     access_granter::AccessGranterHandle,
     courier::CourierHandle,
     gate::TrustGate,
-    keeper::KeeperHandle,
     peer_directory::{DirectoryWork, PeerDirectory, SessionError, SessionLease},
     peer_session,
 };
+use svc_agent_identity::keeper::KeeperHandle;
 
 /// Bytes of a message for which a way to another thread costs as much as its encryption.
 const SMALL_MESSAGE: usize = 16 * 1024;

@@ -21,7 +21,8 @@ use super::{
     core::{CompleteBlock, EventCollector},
     proof::{StatedBlock, StoreFailure, prove_chain, prove_own_writes},
 };
-use crate::{chain_link::ChainError, flow_directory::NamedParticipant};
+use crate::flow_directory::NamedParticipant;
+use svc_agent_identity::chain_link::ChainError;
 
 /// Shortest silence that ends a connection.
 const MIN_SILENCE: Duration = Duration::from_secs(1);

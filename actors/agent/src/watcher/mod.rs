@@ -23,11 +23,10 @@ use svc_pipeline::Pipeline;
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
 use self::proof::StoreFailure;
-use crate::{
+use crate::{courier::CourierHandle, flow_directory::FlowDirectory};
+use svc_agent_identity::{
     chain_link::{ChainLinkHandle, OwnWrites},
-    courier::CourierHandle,
     credentials::CredentialHandle,
-    flow_directory::FlowDirectory,
     resolution::ResolutionHandle,
 };
 

@@ -10,7 +10,7 @@ use svc_wire::{
 };
 
 use super::WatcherArgs;
-use crate::chain_link::ChainError;
+use svc_agent_identity::chain_link::ChainError;
 
 /// A block that the indexer has stated, for the comparison with the node's.
 #[derive(Debug, Clone, PartialEq, Eq)]

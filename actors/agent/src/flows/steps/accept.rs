@@ -25,11 +25,11 @@ use svc_wire::{participant_state::ParticipantState, proto::svc::pp::v1::Particip
 use uuid::Uuid;
 
 use super::outcome::{Done, StepStop};
-use crate::{
+use crate::flows::service::{FlowChange, FlowService};
+use svc_agent_identity::{
     account_write::WritingAccount,
     credentials::{CredentialForm, JudgedCredential, begin_of, import},
     document::proof_suite,
-    flows::service::{FlowChange, FlowService},
     registry::NodeRegistry,
 };
 

@@ -19,10 +19,10 @@ use tracing::Span;
 use uuid::Uuid;
 
 use super::outcome::{Done, StepStop, peer_has_gone};
-use crate::{
+use crate::flows::service::{FlowChange, FlowService};
+use svc_agent_identity::{
     account_write::{AccountWrite, Decided, WriteStop, WritingAccount},
     credentials::proof_method,
-    flows::service::{FlowChange, FlowService},
     registry::NodeRegistry,
 };
 

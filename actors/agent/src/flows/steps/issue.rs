@@ -19,9 +19,9 @@ use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
 use uuid::Uuid;
 
 use super::outcome::{Done, RETRY_PAUSE, StepStop, peer_has_gone};
-use crate::{
+use crate::flows::service::{FlowChange, FlowService};
+use svc_agent_identity::{
     credentials::{Authority, CredentialIssuer, IssueRequest, IssueStop},
-    flows::service::{FlowChange, FlowService},
     registry::{NodeRegistry, SchemaCredentials, SchemaOnChain},
 };
 

@@ -11,13 +11,15 @@ use uuid::Uuid;
 
 use super::outcome::{Done, StepStop};
 use crate::{
-    account_write::WritingAccount,
-    credentials::CredentialMode,
     flow_directory::NamedParticipant,
     flows::{
         claims::WantedSchema,
         service::{FlowChange, FlowService},
     },
+};
+use svc_agent_identity::{
+    account_write::WritingAccount,
+    credentials::CredentialMode,
     registry::{NodeRegistry, SchemaOnChain},
 };
 

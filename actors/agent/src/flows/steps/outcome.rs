@@ -7,10 +7,10 @@ use svc_agent_core::{error::Refusal, grant::BlockedReason};
 use svc_agent_store::{AgentStoreError, FlowRefusal, QueueRefusal};
 use svc_net::upstream::NodeClientError;
 
-use crate::{
+use crate::flows::service::ChangeError;
+use svc_agent_identity::{
     account_write::{Block, WriteStop},
     credentials::IssueStop,
-    flows::service::ChangeError,
 };
 
 /// Pause behind a step that a node or a server has not answered.

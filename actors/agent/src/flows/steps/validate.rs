@@ -15,9 +15,9 @@ use svc_pipeline::EncodedMessage;
 use svc_wire::proto::svc::pp::v1::MsgSetParticipantOpToValidated;
 
 use super::outcome::{Done, StepStop, blocked_by};
-use crate::{
+use crate::flows::service::{FlowChange, FlowService};
+use svc_agent_identity::{
     account_write::{AccountWrite, Block, Payment, WriteStop, WritingAccount},
-    flows::service::{FlowChange, FlowService},
     grant::AgentGrant,
     registry::NodeRegistry,
 };

@@ -65,7 +65,7 @@ enum DocumentFault {
 
 /// Compares documents with the digests that claims have of them. Clones share their memory.
 #[derive(Clone)]
-pub(crate) struct ClaimDocuments {
+pub struct ClaimDocuments {
     fetcher: BoundedFetcher,
     limits: FetchLimits,
     /// URLs and digests that matched, with the time of the comparison: passes are frequent, and must not load other parties' servers.

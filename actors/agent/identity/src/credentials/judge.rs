@@ -22,7 +22,7 @@ use crate::{
 const MAX_RUNS: usize = 12;
 
 /// The credential that is judged, and the agent's part in it.
-pub(crate) struct JudgedCredential<'a> {
+pub struct JudgedCredential<'a> {
     /// DID of the subject.
     pub subject: &'a str,
     /// The credential.
@@ -38,14 +38,14 @@ pub(crate) struct JudgedCredential<'a> {
 }
 
 /// The beginning of a credential's validity, by its name in either data model, in nanoseconds since the epoch.
-pub(crate) fn begin_of(credential: &Value) -> Option<i128> {
+pub fn begin_of(credential: &Value) -> Option<i128> {
     let begin = credential["validFrom"].as_str().or_else(|| credential["issuanceDate"].as_str());
     begin.and_then(timestamp::parse_rfc3339).as_ref().map(timestamp::unix_nanos)
 }
 
 /// Judges credentials.
 #[derive(Clone)]
-pub(crate) struct CredentialJudge {
+pub struct CredentialJudge {
     pub fetcher: EvidenceFetcher,
     pub essential_schemas: EssentialSchemas,
 }

@@ -57,7 +57,8 @@ pub struct PublishedFile {
 }
 
 impl PublishedFile {
-    pub(crate) fn new(body: impl Into<Bytes>) -> Self {
+    /// The file with this content, and the tag of its digest.
+    pub fn new(body: impl Into<Bytes>) -> Self {
         let body = body.into();
         let etag = format!("\"{}\"", multibase::encode(multibase::Base::Base16Lower, &Sha256::digest(&body)[..16]));
         Self { body, etag }

@@ -152,7 +152,7 @@ async fn start_rotating_keeper(
     let args = KeeperArgs {
         store: store.clone(),
         guard: guard.clone(),
-        resolution: ResolutionHandle::new(),
+        resolution: ResolutionHandle::default(),
         method,
         location: PublicLocation::parse("https://agent.example.com/a").expect("a location"),
         managed: ManagedEntries { admin_api: admin_api.map(str::to_owned), ..ManagedEntries::default() },
@@ -241,7 +241,7 @@ async fn a_store_of_another_place_is_refused() {
     let args = KeeperArgs {
         store: keeper.store.clone(),
         guard: keeper.guard.clone(),
-        resolution: ResolutionHandle::new(),
+        resolution: ResolutionHandle::default(),
         method: DidMethod::WebVh,
         location: PublicLocation::parse("https://other.example.com").expect("a location"),
         managed: ManagedEntries::default(),

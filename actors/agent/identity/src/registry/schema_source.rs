@@ -47,8 +47,8 @@ pub(crate) struct SchemaCredential {
 
 /// The credentials of one schema: at most one of each suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SchemaCredentials {
-    pub schema_id: u64,
+pub struct SchemaCredentials {
+    pub(crate) schema_id: u64,
     first: SchemaCredential,
     second: Option<SchemaCredential>,
 }
@@ -73,7 +73,7 @@ impl SchemaCredentials {
     }
 
     /// The credential that one with this suite names: a reader of one suite alone reads both.
-    pub fn with_suite(&self, suite: ProofSuite) -> &SchemaCredential {
+    pub(crate) fn with_suite(&self, suite: ProofSuite) -> &SchemaCredential {
         self.second.as_ref().filter(|second| second.suite == suite).unwrap_or(&self.first)
     }
 }
@@ -98,7 +98,7 @@ type KnownCredentials = (Instant, Arc<EcosystemCredentials>);
 
 /// Finds schemas, and keeps the credentials of each ecosystem for a while.
 #[derive(Clone)]
-pub(crate) struct SchemaSources {
+pub struct SchemaSources {
     fetcher: EvidenceFetcher,
     known: Arc<Mutex<HashMap<String, KnownCredentials>>>,
 }
@@ -126,7 +126,7 @@ impl SchemaSources {
 
     /// The essential schema of a kind: of the first of these ecosystems that has one, the one with the highest id. While a part of an
     /// ecosystem cannot be read, only the schema that is in use already is taken: the part may have a later one.
-    pub async fn essential(
+    pub(crate) async fn essential(
         &self,
         account: &WritingAccount,
         ecosystems: &[String],

@@ -29,7 +29,7 @@ use tokio::{
 
 pub use anchor_form::AnchorForm;
 pub use older_store::OlderStore;
-pub(crate) use older_store::OwnWrites;
+pub use older_store::OwnWrites;
 
 /// The chain of an agent, and its account there.
 pub struct ChainConfig {
@@ -68,7 +68,7 @@ pub struct ChainAccess {
 
 impl ChainAccess {
     /// A digest as it is anchored at the node in use.
-    pub(crate) fn anchored(&self, digest: &str) -> String {
+    pub fn anchored(&self, digest: &str) -> String {
         self.anchors.of(self.pipeline.release().generation, digest)
     }
 
@@ -179,7 +179,7 @@ impl ActorMessage for Msg {
 }
 
 /// Describes the actors that need the chain, and hears that they were started.
-pub(crate) trait ChainUsers: Send + Sync + 'static {
+pub trait ChainUsers: Send + Sync + 'static {
     /// Returns the actors.
     fn describe(&self, access: &ChainAccess, own_writes: OwnWrites) -> Vec<ChildSpec>;
     /// Hears that they were started.
@@ -205,13 +205,15 @@ const MAILBOX: usize = 4;
 #[derive(Clone)]
 pub struct ChainLinkHandle(Arc<watch::Sender<ChainLinkState>>);
 
-impl ChainLinkHandle {
-    pub(crate) fn new() -> Self {
+impl Default for ChainLinkHandle {
+    fn default() -> Self {
         Self(Arc::new(watch::Sender::new(ChainLinkState::Searching)))
     }
+}
 
+impl ChainLinkHandle {
     /// Returns the child specification that starts the actor, which adds the actors of `users` to `supervisor`.
-    pub(crate) fn child_spec(
+    pub fn child_spec(
         &self,
         config: ChainConfig,
         (store, did): (AgentStore, String),
@@ -248,7 +250,7 @@ impl ChainLinkHandle {
     }
 
     /// Ends the agent.
-    pub(crate) fn refuse(&self, error: ChainError) {
+    pub fn refuse(&self, error: ChainError) {
         tracing::error!(%error, "the agent must not go on");
         self.0.send_replace(ChainLinkState::Refused(Arc::new(error)));
     }
@@ -265,7 +267,7 @@ impl ChainLinkHandle {
     }
 
     /// Waits for the end of the first attempt.
-    pub(crate) async fn first_attempt(&self) -> ChainLinkState {
+    pub async fn first_attempt(&self) -> ChainLinkState {
         let mut states = self.0.subscribe();
         let attempted = states.wait_for(|state| !matches!(state, ChainLinkState::Searching)).await;
         attempted.map(|state| state.clone()).unwrap_or_default()

@@ -15,7 +15,7 @@ const KEPT_AFTER_LAST: i64 = 60;
 
 /// A key of tokens.
 #[derive(Clone)]
-pub(crate) struct AccessKey {
+pub struct AccessKey {
     /// Version in the store.
     pub version: u64,
     /// Id of its verification method.
@@ -36,7 +36,7 @@ impl AccessKey {
 
 /// The keys of tokens, the newest first.
 #[derive(Clone, Default)]
-pub(crate) struct AccessKeyring(Vec<AccessKey>);
+pub struct AccessKeyring(Vec<AccessKey>);
 
 impl AccessKeyring {
     /// Takes the keys of a DID among those of the store.

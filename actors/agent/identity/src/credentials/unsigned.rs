@@ -12,7 +12,7 @@ use super::issuer::IssueRequest;
 
 /// A credential before its proof. Its end is in seconds since the epoch.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct UnsignedCredential {
+pub struct UnsignedCredential {
     pub id: String,
     pub body: Value,
     pub until: i64,
@@ -20,7 +20,7 @@ pub(crate) struct UnsignedCredential {
 }
 
 /// A signed credential, and its digest in the schema's algorithm. Its end is in seconds since the epoch.
-pub(crate) struct SignedCredential {
+pub struct SignedCredential {
     pub id: String,
     pub body: Value,
     pub digest: String,

@@ -87,18 +87,20 @@ pub struct ResolutionHandle {
     report: RetainedState<ResolutionReport>,
 }
 
-impl ResolutionHandle {
-    /// Returns the handle of a trigger that is still to be described.
-    pub(crate) fn new() -> Self {
+/// The handle of a trigger that is still to be described.
+impl Default for ResolutionHandle {
+    fn default() -> Self {
         Self {
             actor: Handle::new("resolution_trigger", "resolution_trigger", MAILBOX),
             chain: RetainedState::default(),
             report: RetainedState::default(),
         }
     }
+}
 
+impl ResolutionHandle {
     /// Returns the child specification that starts the actor.
-    pub(crate) fn child_spec(&self, (store, did): (AgentStore, String), corporation_id: u64, is_on: bool) -> ChildSpec {
+    pub fn child_spec(&self, (store, did): (AgentStore, String), corporation_id: u64, is_on: bool) -> ChildSpec {
         let (chain, report) = (self.chain.clone(), self.report.clone());
         let args = Args { store, did, corporation_id, is_on, chain, report };
         ChildSpec::worker::<actor::ResolutionTrigger>(&self.actor, args)
@@ -110,14 +112,14 @@ impl ResolutionHandle {
     }
 
     /// Tells of the chain.
-    pub(crate) fn chain_found(&self, access: ChainAccess) {
+    pub fn chain_found(&self, access: ChainAccess) {
         // The tree keeps the chain: an incarnation that misses the message finds it.
         self.chain.with(|chain| *chain = Some(access));
         self.actor.notify(Msg::ChainFound);
     }
 
     /// Tells of an event about grants or participants.
-    pub(crate) fn told(&self) {
+    pub fn told(&self) {
         self.actor.notify(Msg::Told);
     }
 

@@ -134,7 +134,7 @@ pub struct RotationHandle {
 
 impl RotationHandle {
     /// Returns the address, and the child specification that starts the actor.
-    pub(crate) fn child_spec(
+    pub fn child_spec(
         store: AgentStore,
         keeper: KeeperHandle,
         credentials: CredentialHandle,

@@ -47,15 +47,15 @@ pub use self::{
     report::PassReport,
     settings::{CredentialMode, CredentialSettings, OWN_DID},
 };
-pub(crate) use self::{
+pub use self::{
     claims::FoundClaims,
-    forms::{CredentialForm, plain_name},
+    forms::CredentialForm,
     import::import,
     issuer::{Authority, CredentialIssuer, IssueStop, proof_method},
     issuer_parts::IssuerParts,
     judge::{JudgedCredential, begin_of},
-    pass::MAX_SCHEMAS,
 };
+pub(crate) use self::{forms::plain_name, pass::MAX_SCHEMAS};
 
 /// The answer to a request for one credential.
 pub type CredentialAnswer = Result<StoredCredential, Refusal>;
@@ -149,10 +149,14 @@ pub struct Args {
 }
 
 /// The parts of a credential keeper.
-pub(crate) struct CredentialKeeperArgs {
+pub struct CredentialKeeperArgs {
+    /// Judges and issues the credentials.
     pub issuer: IssuerParts,
+    /// Public URL.
     pub base_url: String,
+    /// The credentials that the DID shall have.
     pub settings: CredentialSettings,
+    /// Whether the registry's facts may take credentials away.
     pub handles_events: bool,
 }
 
@@ -164,18 +168,20 @@ pub struct CredentialHandle {
     report: RetainedState<PassReport>,
 }
 
-impl CredentialHandle {
-    /// Returns the handle of a keeper that is still to be described.
-    pub(crate) fn new() -> Self {
+/// The handle of a keeper that is still to be described.
+impl Default for CredentialHandle {
+    fn default() -> Self {
         Self {
             actor: Handle::new("credential_keeper", "credential_keeper", MAILBOX),
             chain: RetainedState::default(),
             report: RetainedState::default(),
         }
     }
+}
 
+impl CredentialHandle {
     /// Returns the child specification that starts the actor.
-    pub(crate) fn child_spec(&self, args: CredentialKeeperArgs) -> ChildSpec {
+    pub fn child_spec(&self, args: CredentialKeeperArgs) -> ChildSpec {
         let CredentialKeeperArgs { issuer, base_url, settings, handles_events } = args;
         let (chain, report) = (self.chain.clone(), self.report.clone());
         let args = Args { issuer, base_url, settings, handles_events, chain, report };
@@ -183,13 +189,13 @@ impl CredentialHandle {
     }
 
     /// Tells of the chain.
-    pub(crate) fn chain_found(&self, access: ChainAccess) {
+    pub fn chain_found(&self, access: ChainAccess) {
         self.chain.with(|chain| *chain = Some(access));
         self.actor.notify(Msg::ChainFound);
     }
 
     /// Tells of an event about participants or grants.
-    pub(crate) fn registry_changed(&self) {
+    pub fn registry_changed(&self) {
         self.actor.notify(Msg::RegistryChanged);
     }
 

@@ -37,7 +37,7 @@ impl PublishedProofs {
     }
 
     /// The form of a credential of another issuer. Without a second form each has the plain name.
-    pub(crate) fn form_of(self, suite: ProofSuite) -> CredentialForm {
+    pub fn form_of(self, suite: ProofSuite) -> CredentialForm {
         if self == Self::Both && suite == ProofSuite::EddsaJcs2022 {
             CredentialForm::Second
         } else {
@@ -94,7 +94,7 @@ pub(crate) enum FormChange {
 
 /// A form of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum CredentialForm {
+pub enum CredentialForm {
     /// The one with the plain name: readers of the first generation look for it.
     Main,
     /// The one with a proof of the newer suite beside that.

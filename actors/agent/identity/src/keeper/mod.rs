@@ -33,7 +33,7 @@ use crate::{
     resolution::ResolutionHandle,
 };
 
-pub(crate) use self::access_keys::AccessKeyring;
+pub use self::access_keys::AccessKeyring;
 use self::core::MAX_CHANGE_WAIT;
 pub(crate) use self::document_keys::DocumentKeyring;
 pub(crate) use self::presentations::MAX_PRESENTED;
@@ -169,7 +169,7 @@ impl KeeperHandle {
     }
 
     /// Returns the private key of a verification method that the published document names for messages, with its DID.
-    pub(crate) fn agreement_key(&self, key_id: &str) -> Option<(String, KeyAgreementKey)> {
+    pub fn agreement_key(&self, key_id: &str) -> Option<(String, KeyAgreementKey)> {
         let published = self.published();
         let keyring = self.writer.keyring();
         let key = keyring.agreement_key(published.document.as_json(), key_id)?;
@@ -177,14 +177,14 @@ impl KeeperHandle {
     }
 
     /// Returns the private key that encrypts messages, with its id.
-    pub(crate) fn sending_key(&self) -> Option<(String, KeyAgreementKey)> {
+    pub fn sending_key(&self) -> Option<(String, KeyAgreementKey)> {
         let (published, keyring) = (self.published(), self.writer.keyring());
         let (id, key) = keyring.sending_key(published.document.as_json())?;
         Some((id.to_owned(), key.clone()))
     }
 
     /// Returns the key that the published document uses for a purpose.
-    pub(crate) fn prover(&self, purpose: ProofPurpose) -> Option<ProofKey> {
+    pub fn prover(&self, purpose: ProofPurpose) -> Option<ProofKey> {
         self.writer.prover(purpose)
     }
 
@@ -212,12 +212,12 @@ impl KeeperHandle {
     }
 
     /// Returns the keys of tokens.
-    pub(crate) fn access_keys(&self) -> Arc<AccessKeyring> {
+    pub fn access_keys(&self) -> Arc<AccessKeyring> {
         self.writer.access_keys()
     }
 
     /// Makes another key of tokens, which signs from a time on, and publishes it.
-    pub(crate) async fn add_access_key(&self, used_from: i64) -> KeysAnswer {
+    pub async fn add_access_key(&self, used_from: i64) -> KeysAnswer {
         let failed = |error: DocumentError| {
             tracing::error!(%error, "a key of tokens cannot be made");
             Refusal::not_ready(AgentPart::Store, "a key of tokens cannot be made now; nothing is published", 5)
@@ -227,12 +227,12 @@ impl KeeperHandle {
     }
 
     /// Notes the time from which a key of tokens is used, in seconds since the epoch.
-    pub(crate) async fn use_access_key(&self, version: u64, used_from: i64) -> Result<(), AgentStoreError> {
+    pub async fn use_access_key(&self, version: u64, used_from: i64) -> Result<(), AgentStoreError> {
         self.writer.use_access_key(version, used_from).await
     }
 
     /// Takes keys of tokens out of the document, and forgets them.
-    pub(crate) async fn drop_access_keys(&self, versions: &[u64]) -> KeysAnswer {
+    pub async fn drop_access_keys(&self, versions: &[u64]) -> KeysAnswer {
         let failed = |error: DocumentError| {
             tracing::error!(%error, "old keys of tokens cannot be removed");
             Refusal::not_ready(AgentPart::Store, "old keys of tokens cannot be removed now", 5)
@@ -247,7 +247,7 @@ impl KeeperHandle {
     }
 
     /// Presents the credentials that the store has now; the answer comes when the document with them is served.
-    pub(crate) async fn publish_credentials(&self) -> PublishAnswer {
+    pub async fn publish_credentials(&self) -> PublishAnswer {
         let wait_limit = MAX_CHANGE_WAIT + MAX_WRITE;
         let asked = self.actor.ask_within(wait_limit, |reply| Msg::CredentialsChanged { reply }).await;
         asked.unwrap_or_else(|error| Err(keeper_is_down(&error)))

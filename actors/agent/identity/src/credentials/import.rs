@@ -37,7 +37,7 @@ fn refusal_of(reason: &RejectionReason) -> Refusal {
 }
 
 /// Judges a credential, and stores it in place of the one of the same schema.
-pub(crate) async fn import(
+pub async fn import(
     issuer: &CredentialIssuer,
     settings: &CredentialSettings,
     credential: Value,

@@ -30,7 +30,7 @@ use svc_wire::{
 use crate::{account_write::WritingAccount, grant::LIST_LIMIT};
 
 /// The registry as the node states it now.
-pub(crate) struct NodeRegistry<'a>(pub &'a WritingAccount);
+pub struct NodeRegistry<'a>(pub &'a WritingAccount);
 
 fn nanos(instant: Option<&Timestamp>) -> Option<i128> {
     instant.map(timestamp::unix_nanos)
@@ -228,8 +228,10 @@ impl NodeRegistry<'_> {
 
 /// A schema of the registry.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SchemaOnChain {
+pub struct SchemaOnChain {
+    /// Its record.
     pub schema: CredentialSchema,
+    /// The DID of its ecosystem.
     pub ecosystem_did: String,
 }
 

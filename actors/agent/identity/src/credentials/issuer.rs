@@ -61,7 +61,7 @@ pub struct IssueRequest {
 
 /// An issuance that ended without its credential.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum IssueStop {
+pub enum IssueStop {
     /// The request is refused.
     Refused(Refusal),
     /// The registry, a grant or a server does not allow it now.
@@ -99,28 +99,34 @@ impl IssueStop {
 
 /// Issues credentials of the DID.
 #[derive(Clone)]
-pub(crate) struct CredentialIssuer {
+pub struct CredentialIssuer {
+    /// Pays for the digests.
     pub account: WritingAccount,
+    /// Has the key of the proofs.
     pub keeper: KeeperHandle,
+    /// Judges each credential before it is stored.
     pub judge: CredentialJudge,
+    /// The schemas and their credentials.
     pub sources: SchemaSources,
     /// Longest validity.
     pub days: u32,
     /// Proofs of the credentials outside of flows.
     pub proofs: PublishedProofs,
-    pub sessions: SessionLocks,
+    pub(crate) sessions: SessionLocks,
     /// Reads the documents that claims name.
-    pub documents: ClaimDocuments,
+    pub(crate) documents: ClaimDocuments,
 }
 
 /// The registry's side of a credential that may be issued.
-pub(crate) struct Authority {
+pub struct Authority {
+    /// The grant of the account, with the participant that issues.
     pub grant: AgentGrant,
     /// End of the participant that holds the credential.
     holder_until: Option<i128>,
 }
 
 impl CredentialIssuer {
+    /// Reads of the registry at the node.
     pub fn registry(&self) -> NodeRegistry<'_> {
         NodeRegistry(&self.account)
     }
@@ -405,7 +411,7 @@ fn not_a_holder(did: &str, schema_id: u64, reason: &str) -> IssueStop {
 }
 
 /// The verification method of the proof of a credential. Both forms of a key are one.
-pub(crate) fn proof_method(credential: &Value) -> String {
+pub fn proof_method(credential: &Value) -> String {
     plain_method(credential["proof"]["verificationMethod"].as_str().unwrap_or_default()).to_owned()
 }
 

@@ -79,11 +79,11 @@ pub(super) async fn check_journal(
 
 /// Knows the transactions of the agent's account again in registry events.
 #[derive(Clone)]
-pub(crate) struct OwnWrites {
-    pub account: String,
-    pub made_at: u64,
-    pub store: AgentStore,
-    pub journal: JournalHandle,
+pub struct OwnWrites {
+    pub(crate) account: String,
+    pub(crate) made_at: u64,
+    pub(crate) store: AgentStore,
+    pub(crate) journal: JournalHandle,
 }
 
 impl OwnWrites {

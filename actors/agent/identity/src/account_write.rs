@@ -34,7 +34,8 @@ const RECORD_HAS_ENDED: &str = "operator authorization has expired";
 
 /// The reason for which nothing is sent before something changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Block {
+pub struct Block {
+    /// The grant, fees or funds that are missing.
     pub reason: BlockedReason,
     /// Time of the chain at which the allowance that pays the fee refills, where that is the lack.
     pub refills_at: Option<Timestamp>,
@@ -42,7 +43,7 @@ pub(crate) struct Block {
 
 /// A write that ended without its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum WriteStop {
+pub enum WriteStop {
     /// It cannot be sent before grants, fees or funds change.
     Blocked(Block),
     /// The chain has refused it, or it cannot be made as it is.
@@ -116,7 +117,7 @@ impl From<SubmitError> for WriteStop {
 
 /// The payer of a fee: the account itself without a granter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Payment {
+pub struct Payment {
     pub granter: Option<FeeGranter>,
     /// Time of the chain at which the allowance refills, where that is ahead.
     refills_at: Option<Timestamp>,
@@ -135,10 +136,14 @@ impl SigningPolicy for Payer {
 
 /// The account on its chain, and the store that knows its transactions.
 #[derive(Clone)]
-pub(crate) struct WritingAccount {
+pub struct WritingAccount {
+    /// Has each transaction before it is sent.
     pub store: AgentStore,
+    /// The chain, as it was found.
     pub access: ChainAccess,
+    /// The DID of the agent.
     pub did: String,
+    /// The corporation that the account belongs to.
     pub corporation_id: u64,
 }
 
@@ -175,7 +180,7 @@ impl WritingAccount {
 
 /// The knowledge of the journal about a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Decided {
+pub enum Decided {
     /// A block has this transaction.
     Included(String),
     /// A block may still take this transaction.
@@ -185,7 +190,8 @@ pub(crate) enum Decided {
 }
 
 /// One write of the account.
-pub(crate) struct AccountWrite<'a> {
+pub struct AccountWrite<'a> {
+    /// The account that signs and pays.
     pub account: &'a WritingAccount,
     /// Name in the journal.
     pub key: String,

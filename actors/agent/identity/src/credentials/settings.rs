@@ -67,7 +67,7 @@ impl CredentialSettings {
 
     /// The same settings with the DID in the place of [`OWN_DID`], once it is known.
     #[must_use]
-    pub(crate) fn with_did(self, did: &str) -> Self {
+    pub fn with_did(self, did: &str) -> Self {
         let name = |one: &str| if one == OWN_DID { did.to_owned() } else { one.to_owned() };
         let trusted_ecosystems = self.trusted_ecosystems.iter().map(|one| name(one)).collect();
         let relied_on: Vec<String> = self.essential_schemas.ecosystems().map(name).collect();
@@ -76,18 +76,18 @@ impl CredentialSettings {
     }
 
     /// The schemas that are essential for the DID's own credentials.
-    pub(crate) fn own_essential_schemas(&self) -> EssentialSchemas {
+    pub fn own_essential_schemas(&self) -> EssentialSchemas {
         let known = self.essential_schemas.clone();
         if self.trusted_ecosystems.is_empty() { known } else { known.in_ecosystems(self.trusted_ecosystems.clone()) }
     }
 
     /// Kind of a schema that is essential for the DID's own credentials.
-    pub(crate) fn own_essential(&self, schema: &SchemaOnChain) -> Option<EssentialCredential> {
+    pub fn own_essential(&self, schema: &SchemaOnChain) -> Option<EssentialCredential> {
         schema.essential(&self.own_essential_schemas())
     }
 
     /// Kind of an essential schema that has the content of this one.
-    pub(crate) fn essential_content(&self, schema: &SchemaOnChain) -> Option<EssentialCredential> {
+    pub fn essential_content(&self, schema: &SchemaOnChain) -> Option<EssentialCredential> {
         self.essential_schemas.content(&schema.schema.json_schema).map(|(kind, _)| kind)
     }
 }

@@ -11,16 +11,18 @@ use crate::{account_write::WritingAccount, chain_link::ChainAccess, keeper::Keep
 
 /// The parts of an issuer.
 #[derive(Clone)]
-pub(crate) struct IssuerParts {
-    pub store: AgentStore,
+pub struct IssuerParts {
+    pub(crate) store: AgentStore,
+    /// Has the key of the proofs.
     pub keeper: KeeperHandle,
-    pub did: String,
-    pub corporation_id: u64,
+    pub(crate) did: String,
+    pub(crate) corporation_id: u64,
     days: u32,
     proofs: PublishedProofs,
     judge: CredentialJudge,
     sources: SchemaSources,
     sessions: SessionLocks,
+    /// Reads the documents that claims name.
     pub documents: ClaimDocuments,
 }
 
