@@ -35,7 +35,7 @@ KNOTS = {"svc": 2, "svc-agent-identity": 3, "svc-devnet": 2, "svc-pipeline": 2}
 MAX_LINES = 100
 LONG_FUNCTIONS = {
     "actors/agent/src/boot/mod.rs launch",
-    "actors/agent/src/peers/session_work.rs judge_and_store",
+    "actors/agent/peers/src/peers/session_work.rs judge_and_store",
     "actors/agent/store/src/arrival.rs take_message",
     "actors/indexer/src/block/entity_ref.rs record_event_entities",
     "actors/indexer/src/ingest/node_reader.rs read_entity",

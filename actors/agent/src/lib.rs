@@ -4,33 +4,15 @@
 //! This crate is no HTTP server: a front end parses requests, asks a handle and shapes the answer. Each actor has a folder; the
 //! decisions are in code without I/O and clock.
 
-mod access;
-mod access_asker;
-mod access_granter;
 mod boot;
-mod courier;
-mod delivery;
 mod flow_directory;
 mod flow_session;
 mod flows;
-mod gate;
-mod peer_directory;
-mod peer_session;
-mod peers;
-mod trust_watch;
 mod watcher;
 
-pub use access::{AccessSettings, AccessTerms, TermsFileError};
-pub use access_granter::AccessGranterHandle;
 pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};
-pub use courier::{CourierConfig, CourierHandle, InvalidWebhookSecret, WebhookSecrets};
-pub use delivery::DeliveryHandle;
 pub use flows::{
     FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, FlowStateChange, PublishedSchemas, ShownFlow,
-};
-pub use peers::{
-    GrantPresentation, InvitationRequest, PeerAccessRequest, PeerAdmission, PeerEndpoint, PeerResolution, PeerService,
-    PeerSettings, PeerTransport, SentInvitation,
 };
 pub use svc_agent_core::{
     access::{GrantState, StoredGrant},
@@ -62,6 +44,11 @@ pub use svc_agent_identity::{
     rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest},
     setup::{Setup, SetupOptions, SetupStep, StepActor, StepState},
     token::{AccessToken, LoginChallenge, LoginProof, LoginRules, TokenCheck, TokenIssuerHandle},
+};
+pub use svc_agent_peers::{
+    AccessGranterHandle, AccessSettings, AccessTerms, CourierConfig, CourierHandle, DeliveryHandle, GrantPresentation,
+    InvalidWebhookSecret, InvitationRequest, PeerAccessRequest, PeerAdmission, PeerEndpoint, PeerResolution,
+    PeerService, PeerSettings, PeerTransport, SentInvitation, TermsFileError, WebhookSecrets,
 };
 pub use svc_agent_store::{
     AccessGrantFilter, AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap,

@@ -56,17 +56,8 @@ use tokio::sync::Mutex;
 pub use self::older_log::OtherPublicLog;
 use self::older_log::check_public_log;
 use crate::{
-    access::{AccessOwner, AccessSettings, TermsFileError},
-    access_asker::AccessAskerHandle,
-    access_granter::{AccessGranterHandle, GranterParts},
-    courier::{CourierConfig, CourierHandle},
-    delivery::{Delivery, DeliveryHandle},
     flow_directory::FlowDirectory,
     flows::{ClaimSources, FlowHearing, FlowParts, FlowService, FlowSettings, HearingParts},
-    gate::TrustGate,
-    peer_directory::PeerDirectory,
-    peers::{PeerParts, PeerResolver, PeerService, PeerSettings},
-    trust_watch,
     watcher::{HandledEvents, WatcherArgs, WatcherHandle},
 };
 use svc_agent_identity::{
@@ -78,6 +69,11 @@ use svc_agent_identity::{
     resolution::ResolutionHandle,
     rotation::{RotationHandle, RotationPauses},
     token::{LoginRules, TokenIssuerHandle},
+};
+use svc_agent_peers::{
+    AccessAskerHandle, AccessGranterHandle, AccessOwner, AccessSettings, CourierConfig, CourierHandle, Delivery,
+    DeliveryHandle, GranterParts, PeerDirectory, PeerParts, PeerResolver, PeerService, PeerSettings, TermsFileError,
+    TrustGate, trust_watch,
 };
 
 /// Time that the actors get to finish when the last handle is dropped.

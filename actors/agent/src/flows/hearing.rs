@@ -17,11 +17,9 @@ use svc_wire::timestamp;
 use tokio::{sync::broadcast, time::timeout};
 
 use super::change_notes::note_changes;
-use crate::{
-    flow_directory::{FlowDirectory, NamedParticipant},
-    peers::{FlowFacts, UnknownFacts},
-};
+use crate::flow_directory::{FlowDirectory, NamedParticipant};
 use svc_agent_identity::{account_write::WritingAccount, chain_link::ChainLinkHandle, registry::NodeRegistry};
+use svc_agent_peers::{FlowFacts, UnknownFacts};
 
 /// Longest wait for the node.
 const MAX_WAIT: Duration = Duration::from_secs(10);

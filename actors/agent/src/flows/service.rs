@@ -27,13 +27,12 @@ use super::{
 use crate::{
     flow_directory::{DueFlows, FlowDirectory, FlowWork, NamedParticipant, ParticipantPage},
     flow_session::{FlowSteps, StepEnd},
-    gate::TrustGate,
-    peers::{FlowFacts, PeerService},
 };
 use svc_agent_identity::{
     account_write::WritingAccount,
     credentials::{CredentialIssuer, CredentialSettings, IssuerParts},
 };
+use svc_agent_peers::{FlowFacts, PeerService, TrustGate};
 
 /// Takes part in flows. Clones share everything.
 #[derive(Clone)]

@@ -23,12 +23,13 @@ use svc_pipeline::Pipeline;
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
 use self::proof::StoreFailure;
-use crate::{courier::CourierHandle, flow_directory::FlowDirectory};
+use crate::flow_directory::FlowDirectory;
 use svc_agent_identity::{
     chain_link::{ChainLinkHandle, OwnWrites},
     credentials::CredentialHandle,
     resolution::ResolutionHandle,
 };
+use svc_agent_peers::CourierHandle;
 
 /// The state of a watcher, for readers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

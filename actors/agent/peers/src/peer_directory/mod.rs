@@ -26,7 +26,7 @@ const MAX_SESSIONS: usize = 10_000;
 const MAILBOX: usize = 4_096;
 
 /// The work of the directory, which starts sessions.
-pub(crate) trait DirectoryWork: Send + Sync + 'static {
+pub trait DirectoryWork: Send + Sync + 'static {
     /// Wakes the sessions whose messages are due, so many at a time; returns the time at which the next one is.
     fn wake_due_sessions(&self, now: i64, limit: usize) -> BoxFuture<'_, Result<Option<i64>, AgentStoreError>>;
     /// Removes old rows.
@@ -61,7 +61,7 @@ struct Entry {
 
 /// The sessions, and the address of the directory.
 #[derive(Clone)]
-pub(crate) struct PeerDirectory(Arc<Inner>);
+pub struct PeerDirectory(Arc<Inner>);
 
 struct Inner {
     actor: Handle<Msg>,
@@ -130,7 +130,7 @@ impl PeerDirectory {
     }
 
     /// The session with a peer, by the comparable form of the DID that it is known by. One that does not run is started.
-    pub async fn session(
+    pub(crate) async fn session(
         &self,
         peer: &str,
         child_spec: impl FnOnce(&PeerSessionHandle, Arc<str>) -> ChildSpec,

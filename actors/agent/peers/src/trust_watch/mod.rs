@@ -11,7 +11,7 @@ use svc_net::{upstream::UpstreamEndpoints, websocket::LinkEvent};
 use crate::gate::TrustGate;
 
 /// Messages of the watch's own connection.
-pub(crate) enum Msg {
+pub enum Msg {
     /// The WebSocket connected, disconnected or received a text.
     Link(LinkEvent),
 }
@@ -23,7 +23,7 @@ impl ActorMessage for Msg {
 }
 
 /// Arguments of the watch.
-pub(crate) struct Args {
+pub struct Args {
     /// The indexers, one of which is in use.
     pub indexer: UpstreamEndpoints,
     /// Forgets decisions.
@@ -34,6 +34,6 @@ pub(crate) struct Args {
 const MAILBOX: usize = 16;
 
 /// Returns the child specification that starts the actor.
-pub(crate) fn child_spec(args: Args) -> ChildSpec {
+pub fn child_spec(args: Args) -> ChildSpec {
     ChildSpec::worker::<actor::TrustWatch>(&Handle::new("trust_watch", "trust_watch", MAILBOX), args)
 }

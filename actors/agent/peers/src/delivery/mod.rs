@@ -28,13 +28,18 @@ const MAX_GAPS: usize = 1_000;
 pub struct DeliveryHandle(Arc<Delivery>);
 
 /// Everything that a refill needs.
-pub(crate) struct Delivery {
+pub struct Delivery {
+    /// Has the outbox, its gaps and its dead letters.
     pub store: AgentStore,
+    /// Delivers the events; `None` without a receiver.
     pub courier: Option<CourierHandle>,
+    /// Reads the events of a gap.
     pub indexer: UpstreamEndpoints,
+    /// The corporation and the DID whose events the agent receives.
     pub scope: SubscriptionScope,
     /// Known once the chain is.
     pub notifications: Arc<OnceLock<NotificationMaker>>,
+    /// Events that the outbox takes.
     pub max_stored: u64,
     /// One refill at a time.
     pub refill: Mutex<()>,
@@ -62,12 +67,13 @@ fn no_letter(id: &str) -> Refusal {
 }
 
 impl DeliveryHandle {
-    pub(crate) fn new(delivery: Delivery) -> Self {
+    /// The handle of these parts.
+    pub fn new(delivery: Delivery) -> Self {
         Self(Arc::new(delivery))
     }
 
     /// Ends the deliveries in order, see [`CourierHandle::finish`].
-    pub(crate) async fn finish(&self, wait_limit: Duration) {
+    pub async fn finish(&self, wait_limit: Duration) {
         if let Some(courier) = &self.0.courier {
             courier.finish(wait_limit).await;
         }

@@ -124,7 +124,8 @@ impl PeerSettings {
         }
     }
 
-    pub(crate) fn limits(&self, max_events: Option<u64>) -> PeerLimits {
+    /// The bounds of the rows that peers make, with those of the outbox of events.
+    pub fn limits(&self, max_events: Option<u64>) -> PeerLimits {
         PeerLimits {
             outbox_per_peer: self.outbox_per_peer,
             outbox_max: self.outbox_max,

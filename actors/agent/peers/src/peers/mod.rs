@@ -32,7 +32,7 @@ pub use self::{
     service::PeerService,
     settings::{PeerAdmission, PeerSettings, PeerTransport},
 };
-pub(crate) use self::{
+pub use self::{
     flow_facts::{FlowFacts, UnknownFacts},
     resolver::PeerResolver,
     service::PeerParts,

@@ -8,7 +8,7 @@ use svc_net::upstream::NodeClientError;
 
 /// The node does not answer the questions of a message.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum UnknownFacts {
+pub enum UnknownFacts {
     /// The node is not found yet, or is silent.
     #[error("the node does not answer")]
     Silent,
@@ -21,7 +21,7 @@ pub(crate) enum UnknownFacts {
 }
 
 /// The flows, as messages of peers need them.
-pub(crate) trait FlowFacts: Send + Sync + 'static {
+pub trait FlowFacts: Send + Sync + 'static {
     /// Whether a message goes on with an onboarding that this agent validates, and that has not ended: its applicant may become trusted by
     /// it.
     fn is_of_live_flow<'a>(

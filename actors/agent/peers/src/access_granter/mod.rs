@@ -68,7 +68,7 @@ impl ActorMessage for Msg {
 
 /// The neighbours of the granter.
 #[derive(Clone)]
-pub(crate) struct GranterParts {
+pub struct GranterParts {
     /// The conditions.
     pub owner: AccessOwner,
     /// The document.
@@ -106,7 +106,7 @@ pub struct AccessGranterHandle {
 
 impl AccessGranterHandle {
     /// Returns the address, and the child specification that starts the actor.
-    pub(crate) fn child_spec(parts: GranterParts) -> (Self, ChildSpec) {
+    pub fn child_spec(parts: GranterParts) -> (Self, ChildSpec) {
         let actor = Handle::new("access_granter", "access_granter", MAILBOX);
         let list = Arc::new(RevokedListCache::default());
         let handle = Self { actor, parts: Arc::new(parts), list };

@@ -77,26 +77,40 @@ pub(super) struct Inner {
 }
 
 /// The parts that the boot of an agent has.
-pub(crate) struct PeerParts {
+pub struct PeerParts {
+    /// The settings of the channel.
     pub settings: PeerSettings,
+    /// Has the rows of peers.
     pub store: AgentStore,
+    /// Knows whether the store can be written.
     pub guard: StoreGuardHandle,
+    /// Has the document and the keys of messages.
     pub keeper: KeeperHandle,
+    /// Resolves the documents of peers.
     pub resolver: PeerResolver,
+    /// Fetches the public files of peers.
     pub fetcher: BoundedFetcher,
+    /// Decides about peers.
     pub gate: TrustGate,
+    /// Starts and ends the sessions.
     pub directory: PeerDirectory,
+    /// Delivers events to the backend; `None` without a receiver.
     pub courier: Option<CourierHandle>,
+    /// Sends messages to the endpoints of peers.
     pub client: OutboundClient,
+    /// The facts that a message of a flow needs.
     pub flows: Arc<dyn FlowFacts>,
+    /// Decides about requests for access.
     pub access: AccessGranterHandle,
+    /// Has the requests of this agent for access.
     pub asker: AccessAskerHandle,
     /// Events that are stored for the receiver; `None` without one.
     pub max_events: Option<u64>,
 }
 
 impl PeerService {
-    pub(crate) fn new(parts: PeerParts) -> Self {
+    /// The service of these parts.
+    pub fn new(parts: PeerParts) -> Self {
         let PeerParts { settings, store, guard, keeper, resolver, fetcher, gate, directory, courier, client, .. } =
             parts;
         let PeerParts { flows, access, asker, max_events, .. } = parts;
@@ -135,7 +149,7 @@ impl PeerService {
     }
 
     /// The bounds of the rows that peers make.
-    pub(crate) fn limits(&self) -> &PeerLimits {
+    pub fn limits(&self) -> &PeerLimits {
         &self.0.limits
     }
 
@@ -154,7 +168,7 @@ impl PeerService {
     }
 
     /// The document of a peer, as it was last resolved or as its server has it.
-    pub(crate) async fn document_of(&self, did: &str) -> Result<Arc<Value>, PeerDocumentError> {
+    pub async fn document_of(&self, did: &str) -> Result<Arc<Value>, PeerDocumentError> {
         self.0.resolver.resolve(did, false, DocumentUse::Outbound).await
     }
 
@@ -169,7 +183,8 @@ impl PeerService {
         self.0.refusals.note(refusal.code(), &refusal);
     }
 
-    pub(crate) fn notify_courier(&self) {
+    /// Tells the courier of new events.
+    pub fn notify_courier(&self) {
         if let Some(courier) = &self.0.courier {
             courier.events_stored();
         }

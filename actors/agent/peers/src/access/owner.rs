@@ -24,7 +24,7 @@ const RETRY_SECONDS: u64 = 5;
 
 /// The conditions and the document of an agent that grants access. Clones share everything.
 #[derive(Clone)]
-pub(crate) struct AccessOwner(pub(super) Arc<OwnerParts>);
+pub struct AccessOwner(pub(super) Arc<OwnerParts>);
 
 /// Its parts.
 pub(crate) struct OwnerParts {

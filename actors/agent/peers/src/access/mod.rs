@@ -5,7 +5,8 @@ mod owner;
 mod settings;
 mod terms_file;
 
-pub(crate) use self::{frames::FrameProblem, owner::AccessOwner};
+pub(crate) use self::frames::FrameProblem;
+pub use self::owner::AccessOwner;
 pub use self::{
     settings::AccessSettings,
     terms_file::{AccessTerms, TermsFileError},

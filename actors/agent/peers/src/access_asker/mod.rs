@@ -98,7 +98,7 @@ const TABLE_TIME: Duration = Duration::from_secs(5);
 
 /// The address of the asker.
 #[derive(Clone)]
-pub(crate) struct AccessAskerHandle(Handle<Msg>);
+pub struct AccessAskerHandle(Handle<Msg>);
 
 impl AccessAskerHandle {
     /// Returns the address, and the child specification that starts the actor.

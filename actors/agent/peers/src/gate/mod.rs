@@ -41,7 +41,7 @@ const MAX_REASON_CHARACTERS: usize = 300;
 /// Neither trusted nor untrusted: the index or the node does not say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("nothing can be decided about the peer now: {0}")]
-pub(crate) struct UnknownVerdict(pub String);
+pub struct UnknownVerdict(pub String);
 
 /// A decision about a DID, and the facts that it stands on.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +67,7 @@ impl TrustDecision {
 
 /// Decides about peers.
 #[derive(Clone)]
-pub(crate) struct TrustGate {
+pub struct TrustGate {
     indexer: UpstreamEndpoints,
     chain: ChainLinkHandle,
     store: AgentStore,
@@ -85,6 +85,7 @@ pub(crate) struct TrustGate {
 }
 
 impl TrustGate {
+    /// A gate with an empty memory, which keeps a decision for `ttl` at most.
     pub fn new(
         indexer: UpstreamEndpoints,
         chain: ChainLinkHandle,
@@ -110,7 +111,7 @@ impl TrustGate {
     }
 
     /// Decides about a DID. Only a public one can be trusted.
-    pub async fn verdict(&self, did: &str) -> Result<Verdict, UnknownVerdict> {
+    pub(crate) async fn verdict(&self, did: &str) -> Result<Verdict, UnknownVerdict> {
         let now = wall_clock::now().seconds;
         if !may_be_trusted(did) {
             return Ok(Verdict { is_trusted: false, at: now });
@@ -129,7 +130,7 @@ impl TrustGate {
     }
 
     /// Decides once more, with the facts that the decision stands on.
-    pub async fn explain(&self, did: &str) -> Result<TrustDecision, UnknownVerdict> {
+    pub(crate) async fn explain(&self, did: &str) -> Result<TrustDecision, UnknownVerdict> {
         if !may_be_trusted(did) {
             let message = "only a DID of the methods web and webvh can have participants";
             return Ok(TrustDecision::against("method_not_supported", message, self.ttl));
@@ -190,7 +191,7 @@ impl TrustGate {
 
     /// Whether a DID has a participant that waits for its validation by this agent, or for the credential behind it, at the node. The
     /// credential is an essential one: without it the DID cannot be trusted.
-    pub async fn is_applicant(&self, did: &str, participant_id: u64) -> Result<bool, UnknownVerdict> {
+    pub(crate) async fn is_applicant(&self, did: &str, participant_id: u64) -> Result<bool, UnknownVerdict> {
         let read = timeout(MAX_WAIT, self.read_applicant(did, participant_id)).await;
         read.unwrap_or_else(|_| Err(UnknownVerdict(format!("no answer within {MAX_WAIT:?}"))))
     }

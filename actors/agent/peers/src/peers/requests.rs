@@ -259,7 +259,7 @@ impl PeerService {
     }
 
     /// Has the session of a connection look at the outbox. Where it cannot be started now, the directory does so later.
-    pub(crate) async fn message_queued(&self, connection_id: &str, public_did: &str) {
+    pub async fn message_queued(&self, connection_id: &str, public_did: &str) {
         match self.session(public_did).await {
             Ok(session) => session.message_due(connection_id),
             Err(error) => {

@@ -40,7 +40,7 @@ pub(crate) enum DocumentUse {
 
 /// A document cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PeerDocumentError {
+pub enum PeerDocumentError {
     /// A later attempt may succeed.
     #[error("{0}")]
     Passing(String),
@@ -51,7 +51,7 @@ pub(crate) enum PeerDocumentError {
 
 /// Resolves DIDs of peers.
 #[derive(Clone)]
-pub(crate) struct PeerResolver {
+pub struct PeerResolver {
     resolver: DidResolver,
     timeout: Duration,
     inbound: Arc<Semaphore>,
@@ -91,6 +91,7 @@ impl Drop for HostPlace {
 }
 
 impl PeerResolver {
+    /// A resolver with an empty memory. A resolution ends after `timeout`.
     pub fn new(resolver: DidResolver, timeout: Duration) -> Self {
         let permits = || Arc::new(Semaphore::new(MAX_RESOLUTIONS));
         let kept = Cache::builder().max_capacity(MAX_KEPT).time_to_live(KEPT).build();
@@ -98,7 +99,12 @@ impl PeerResolver {
     }
 
     /// Returns the document of a DID; with `fresh` as its server has it now.
-    pub async fn resolve(&self, did: &str, fresh: bool, purpose: DocumentUse) -> Result<Arc<Value>, PeerDocumentError> {
+    pub(crate) async fn resolve(
+        &self,
+        did: &str,
+        fresh: bool,
+        purpose: DocumentUse,
+    ) -> Result<Arc<Value>, PeerDocumentError> {
         let started = Instant::now();
         let resolved = self.resolve_any(did, fresh, purpose).await;
         let outcome = match &resolved {
