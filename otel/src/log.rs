@@ -119,7 +119,7 @@ where
 }
 
 /// Crates that are parts of `svc-agent`. Their components have the names of modules of the agent, which they were.
-const PARTS_OF_AGENT: [&str; 2] = ["agent_identity", "agent_peers"];
+const PARTS_OF_AGENT: [&str; 3] = ["agent_identity", "agent_peers", "agent_flows"];
 
 /// `svc_operator::signer::actor` is the component `operator.signer`.
 fn component_of(target: &str) -> String {

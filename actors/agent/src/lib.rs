@@ -2,18 +2,12 @@
 //! events that it delivers to a backend.
 //!
 //! This crate is no HTTP server: a front end parses requests, asks a handle and shapes the answer. Each actor has a folder; the
-//! decisions are in code without I/O and clock.
+//! decisions are in code without I/O and clock. The subjects are crates below this one, which names all that a program may use of them.
 
 mod boot;
-mod flow_directory;
-mod flow_session;
-mod flows;
 mod watcher;
 
 pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};
-pub use flows::{
-    FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, FlowStateChange, PublishedSchemas, ShownFlow,
-};
 pub use svc_agent_core::{
     access::{GrantState, StoredGrant},
     error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation},
@@ -24,6 +18,9 @@ pub use svc_agent_core::{
         BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole,
         StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
     },
+};
+pub use svc_agent_flows::{
+    FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, FlowStateChange, PublishedSchemas, ShownFlow,
 };
 pub use svc_agent_identity::{
     DidMethod, PublicLocation,

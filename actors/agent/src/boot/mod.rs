@@ -55,11 +55,8 @@ use tokio::sync::Mutex;
 
 pub use self::older_log::OtherPublicLog;
 use self::older_log::check_public_log;
-use crate::{
-    flow_directory::FlowDirectory,
-    flows::{ClaimSources, FlowHearing, FlowParts, FlowService, FlowSettings, HearingParts},
-    watcher::{HandledEvents, WatcherArgs, WatcherHandle},
-};
+use crate::watcher::{HandledEvents, WatcherArgs, WatcherHandle};
+use svc_agent_flows::{ClaimSources, FlowDirectory, FlowHearing, FlowParts, FlowService, FlowSettings, HearingParts};
 use svc_agent_identity::{
     DidMethod, PublicLocation,
     chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, ChainUsers, OwnWrites},

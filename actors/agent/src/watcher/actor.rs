@@ -21,7 +21,7 @@ use super::{
     core::{CompleteBlock, EventCollector},
     proof::{StatedBlock, StoreFailure, prove_chain, prove_own_writes},
 };
-use crate::flow_directory::NamedParticipant;
+use svc_agent_flows::NamedParticipant;
 use svc_agent_identity::chain_link::ChainError;
 
 /// Shortest silence that ends a connection.

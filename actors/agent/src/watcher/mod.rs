@@ -23,7 +23,7 @@ use svc_pipeline::Pipeline;
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
 use self::proof::StoreFailure;
-use crate::flow_directory::FlowDirectory;
+use svc_agent_flows::FlowDirectory;
 use svc_agent_identity::{
     chain_link::{ChainLinkHandle, OwnWrites},
     credentials::CredentialHandle,

@@ -27,7 +27,7 @@ pub use self::{
     service::FlowService,
     settings::{FlowFormat, FlowSettings, PublishedSchemas},
 };
-pub(crate) use self::{
+pub use self::{
     claims::ClaimSources,
     hearing::{FlowHearing, HearingParts},
     service::FlowParts,

@@ -83,7 +83,7 @@ fn accepted_states(call: &FlowCall, variant: Variant, contract: &Value) -> Optio
 #[test]
 fn each_call_is_accepted_in_the_states_of_the_contract_and_refused_with_them_elsewhere() {
     let contract: Value =
-        serde_json::from_str(include_str!("../../../../../didcomm/tests/fixtures/flows.json")).expect("JSON");
+        serde_json::from_str(include_str!("../../../../../../didcomm/tests/fixtures/flows.json")).expect("JSON");
     for call in calls() {
         for &(side, variant) in &[
             (Side::Validator, Variant::Onboarding),

@@ -20,14 +20,14 @@ use svc_kit::{
     wall_clock::now_millis,
 };
 
-pub(crate) use self::reading::NamedParticipant;
+pub use self::reading::NamedParticipant;
 use crate::flow_session::{self, FlowSessionHandle, FlowSteps};
 
 /// Messages that may wait: events of one block, and one of each other kind.
 const MAILBOX: usize = 4_096;
 
 /// The flows behind the directory: their steps, and their reads.
-pub(crate) trait FlowWork: FlowSteps {
+pub trait FlowWork: FlowSteps {
     /// The flows that are due.
     fn due(&self, limit: usize) -> BoxFuture<'_, Result<DueFlows, AgentStoreError>>;
     /// Has the flows that wait for people looked at: a grant may have changed.
@@ -44,7 +44,7 @@ pub(crate) trait FlowWork: FlowSteps {
 
 /// Flows that are due.
 #[derive(Debug, Default)]
-pub(crate) struct DueFlows {
+pub struct DueFlows {
     /// Their ids, that of the longest due first.
     pub ids: Vec<String>,
     /// The time at which the first of all is due, in milliseconds since the epoch.
@@ -53,7 +53,7 @@ pub(crate) struct DueFlows {
 
 /// Participants that are to be read.
 #[derive(Debug, Default)]
-pub(crate) struct ParticipantPage {
+pub struct ParticipantPage {
     /// Their ids.
     pub ids: Vec<u64>,
     /// The flow to go on behind; none on the last page.
@@ -113,7 +113,7 @@ struct Entry {
 
 /// The sessions, and the address of the directory.
 #[derive(Clone)]
-pub(crate) struct FlowDirectory(Arc<Inner>);
+pub struct FlowDirectory(Arc<Inner>);
 
 struct Inner {
     actor: Handle<Msg>,

@@ -10,7 +10,7 @@ const MAX_ATTEMPTS: u32 = 30;
 
 /// A participant that is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NamedParticipant {
+pub struct NamedParticipant {
     /// Its id.
     pub id: u64,
     /// Height of the event that names it, 0 without one: a read of an earlier state says nothing about it.

@@ -39,16 +39,26 @@ use svc_agent_peers::{FlowFacts, PeerService, TrustGate};
 pub struct FlowService(pub(super) Arc<FlowParts>);
 
 /// The parts of it.
-pub(crate) struct FlowParts {
+pub struct FlowParts {
+    /// The settings of flows.
     pub settings: FlowSettings,
+    /// The sources of claims.
     pub claims: ClaimSources,
+    /// The settings of the credentials of the DID.
     pub credentials: CredentialSettings,
+    /// Has the rows of flows.
     pub store: AgentStore,
+    /// Knows whether the store can be written.
     pub guard: StoreGuardHandle,
+    /// Sends the messages.
     pub peers: PeerService,
+    /// Decides about peers.
     pub gate: TrustGate,
+    /// Reads the facts of a flow, and tells of its changes.
     pub hearing: FlowHearing,
+    /// Starts and ends the sessions.
     pub directory: FlowDirectory,
+    /// Judges and issues the credentials.
     pub issuer: IssuerParts,
 }
 
@@ -129,12 +139,13 @@ impl FlowChange {
 }
 
 impl FlowService {
-    pub(crate) fn new(parts: FlowParts) -> Self {
+    /// The service of these parts.
+    pub fn new(parts: FlowParts) -> Self {
         Self(Arc::new(parts))
     }
 
     /// The work of the directory.
-    pub(crate) fn to_work(&self) -> Arc<dyn FlowWork> {
+    pub fn to_work(&self) -> Arc<dyn FlowWork> {
         Arc::new(self.clone())
     }
 

@@ -21,7 +21,7 @@ use svc_agent_identity::{
 
 /// Sources of claims.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ClaimSources {
+pub struct ClaimSources {
     /// Folder with a file `<schema id>.json` for each schema.
     pub directory: Option<PathBuf>,
     /// The claims of essential credentials.
@@ -94,7 +94,7 @@ pub(crate) enum ClaimsUnreadable {
 
 impl ClaimSources {
     /// The claims for a schema; none where no source exists.
-    pub async fn claims(
+    pub(crate) async fn claims(
         &self,
         given: Option<&Map<String, Value>>,
         schema: WantedSchema<'_>,

@@ -23,7 +23,7 @@ const MAILBOX: usize = 16;
 
 /// The end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StepEnd {
+pub enum StepEnd {
     /// The flow has changed, and may have another step.
     Again,
     /// The step is taken again behind a pause.
@@ -33,7 +33,7 @@ pub(crate) enum StepEnd {
 }
 
 /// The steps of flows.
-pub(crate) trait FlowSteps: Send + Sync + 'static {
+pub trait FlowSteps: Send + Sync + 'static {
     /// Takes the next step of a flow. `waited` is the time since the flow has last changed in this session.
     fn step<'a>(&'a self, flow_id: &'a str, waited: Duration) -> BoxFuture<'a, StepEnd>;
     /// A session has nothing to do. `wakes` is the number of the last wake that it has heard of.

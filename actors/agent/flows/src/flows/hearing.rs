@@ -25,13 +25,18 @@ use svc_agent_peers::{FlowFacts, UnknownFacts};
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// The parts of it.
-pub(crate) struct HearingParts {
+pub struct HearingParts {
+    /// The chain, once it is found.
     pub chain: ChainLinkHandle,
+    /// Has the rows of flows.
     pub store: AgentStore,
     /// DID and corporation of this agent.
     pub own: (String, u64),
+    /// Encrypts the credentials of flows in the store.
     pub key: ContentKey,
+    /// Flows of one peer that have not ended.
     pub max_per_peer: u64,
+    /// Starts and ends the sessions.
     pub directory: FlowDirectory,
 }
 
@@ -53,9 +58,10 @@ pub struct FlowStateChange {
 
 /// Hears messages about flows. Clones share everything.
 #[derive(Clone)]
-pub(crate) struct FlowHearing(Arc<HearingParts>, broadcast::Sender<FlowStateChange>);
+pub struct FlowHearing(Arc<HearingParts>, broadcast::Sender<FlowStateChange>);
 
 impl FlowHearing {
+    /// The facts of these parts, without a receiver of changes.
     pub fn new(parts: HearingParts) -> Self {
         Self(Arc::new(parts), broadcast::Sender::new(CHANGES))
     }
