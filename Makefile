@@ -84,7 +84,7 @@ soak: ## Break everything while 2000 writes run, and compare each answer with th
 
 model: ## Explore every order of events in the write pipeline, peers and flows
 	cargo test --release --package svc-pipeline --lib -- --ignored --nocapture model
-	cargo test --release --package svc-agent --lib -- --ignored --nocapture model
+	cargo test --release --package svc-agent-peers --lib -- --ignored --nocapture model
 	cargo test --release --package svc-didcomm --lib -- --ignored --nocapture model
 
 # The parsers that strangers reach.

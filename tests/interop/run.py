@@ -181,7 +181,7 @@ def agent():
             config = HERE / "agent" / "schemathesis.toml"
             run(["schemathesis", "--config-file", config, "run", description, "--checks", "all", "--max-examples", "30", "--seed", "1"], env=tools)
     long, reader = out("long.jsonl"), "log::tests::a_log_of_another_implementation"
-    listed = subprocess.run([sys.executable, ROOT / "tests" / "gate" / "programs.py", "svc-agent"], check=True, stdout=subprocess.PIPE, text=True)
+    listed = subprocess.run([sys.executable, ROOT / "tests" / "gate" / "programs.py", "svc-agent-identity"], check=True, stdout=subprocess.PIPE, text=True)
     test = [listed.stdout.strip(), "--ignored", "--exact"]
     run([*test, "log::tests::a_log_for_other_implementations"], cwd=ROOT, env=os.environ | {"SVC_WRITE_LOG": str(long)})
     for command, own in (([NODE, "logs.mjs"], out("ts.jsonl")), ([PYTHON, HERE / "agent" / "logs.py"], out("py.jsonl"))):
