@@ -117,6 +117,11 @@ def used_crates(manifest):
     return {name for name in names if name == "svc" or name.startswith("svc-")}
 
 
+def side_of(name):
+    """The one of `APART` that a crate is, or is a part of."""
+    return next((side for side in APART if name == side or name.startswith(f"{side}-")), None)
+
+
 def import_problems(page, manifests):
     """Where the table of crates is untrue. `manifests` has the Cargo.toml of each crate by its name."""
     rows = [(CRATE.findall(names), set(CRATE.findall(uses))) for names, uses in USES.findall(page)]
@@ -133,12 +138,13 @@ def import_problems(page, manifests):
                 yield f"{PAGE}: {name} uses {other} in {where[0]} and not in {where[1]}"
         for other in sorted(shown - below):
             yield f"{PAGE}: {', '.join(names)} uses {other}, whose row is not below: the arrow points back"
-    for name in sorted(APART & uses.keys()):
+    for name in sorted(name for name in uses if side_of(name)):
         reached, fresh = set(), {name}
         while fresh:
             fresh = {other for one in fresh for other in uses.get(one, ())} - reached
             reached |= fresh
-        yield from (f"{name} reaches {other}: they meet over HTTP and WebSocket" for other in sorted(reached & APART - {name}))
+        others = sorted(other for other in reached if side_of(other) not in {None, side_of(name)})
+        yield from (f"{name} reaches {other}: they meet over HTTP and WebSocket" for other in others)
 
 
 def actor_problems(page, sources):
@@ -283,6 +289,7 @@ def self_test():
 | `svc-operator` | none |
 | `svc-agent` | none |
 | `svc-d` | none |
+| `svc-agent-core` | none |
 
 ```
 agent (one-for-one)
@@ -302,6 +309,8 @@ agent (one-for-one)
         "svc-c": {},
         "svc-operator": {"dependencies": {"svc-c": {}}},
         "svc-agent": {"dependencies": {"svc-operator": {}}},
+        # A part of the agent.
+        "svc-agent-core": {"dependencies": {"svc-operator": {}}},
     }
     actors = [("", "known"), ("    ", "odd"), ("//!     ", "shown")]
     measures = Measures()
@@ -327,7 +336,9 @@ agent (one-for-one)
                 "svc-b uses svc-a, whose row is not below: the arrow points back",
                 "svc-operator uses svc-c in Cargo.toml and not in the table",
                 "svc-agent uses svc-operator in Cargo.toml and not in the table",
+                "svc-agent-core uses svc-operator in Cargo.toml and not in the table",
                 "svc-agent reaches svc-operator: they meet over HTTP and WebSocket",
+                "svc-agent-core reaches svc-operator: they meet over HTTP and WebSocket",
             ],
         ),
         (
