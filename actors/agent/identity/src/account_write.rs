@@ -118,7 +118,7 @@ impl From<SubmitError> for WriteStop {
 /// The payer of a fee: the account itself without a granter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payment {
-    pub granter: Option<FeeGranter>,
+    granter: Option<FeeGranter>,
     /// Time of the chain at which the allowance refills, where that is ahead.
     refills_at: Option<Timestamp>,
 }
