@@ -1,6 +1,7 @@
 //! The connections that actors talk through.
 //!
-//! [`websocket`] keeps a WebSocket to a server open, and accepts WebSockets as a server. [`upstream`] is the HTTP client of the
+//! [`websocket`] keeps a stream of a server open, and accepts WebSockets as a server; [`block_subscription`] follows the blocks of an
+//! indexer. [`upstream`] is the HTTP client of the
 //! servers that a system depends on, with limits, a circuit breaker and a choice of endpoints; [`webhook`] sends events to a configured
 //! URL.
 //!
@@ -18,13 +19,30 @@
 //! trusted.
 //!
 //! # Example
-//! An untrusted URL is checked, and a link reports each connection to its owner under a new epoch:
+//! An untrusted URL is checked, and a link sends the requests of its stream and reports the frames:
 //! ```
 //! use svc_net::{
 //!     host_policy::HostPolicy,
-//!     websocket::{LinkConfig, LinkEvent, WebSocketLink},
+//!     websocket::{LinkConfig, LinkEvent, Reading, StreamProtocol, WebSocketLink},
 //! };
 //! use tokio::{net::TcpListener, sync::mpsc};
+//!
+//! /// A stream of heights.
+//! #[derive(Clone)]
+//! struct Heights;
+//!
+//! impl StreamProtocol for Heights {
+//!     type Frame = u64;
+//!
+//!     fn requests(&self) -> Vec<String> {
+//!         vec!["heights".to_owned()]
+//!     }
+//!
+//!     fn read(&mut self, text: &str) -> Result<Reading<u64>, String> {
+//!         let height = text.parse().map_err(|_| format!("{text:?} is not a height"))?;
+//!         Ok(Reading { is_confirmed: true, ..Reading::from(height) })
+//!     }
+//! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,19 +52,29 @@
 //! let listener = TcpListener::bind("127.0.0.1:0").await?;
 //! let origin = format!("http://{}", listener.local_addr()?);
 //! let (sender, mut events) = mpsc::channel(8);
-//! let link = WebSocketLink::open(LinkConfig::new("node", &origin, "/websocket"), move |event| {
+//! let config = LinkConfig::new("node", &origin, "/websocket");
+//! let mut link = WebSocketLink::open_with(config, Heights, move |event| {
 //!     let sender = sender.clone();
 //!     async move { sender.send(event).await.is_ok() }
 //! });
 //! let mut server = tokio_tungstenite::accept_async(listener.accept().await?.0).await?;
-//! let Some(LinkEvent::Up { epoch }) = events.recv().await else { panic!("the link is not up") };
-//! assert!(link.send(epoch, "ping".to_owned()));
-//! let message = futures::StreamExt::next(&mut server).await.ok_or("no message")??;
-//! assert_eq!(message.to_text()?, "ping");
+//! let request = futures::StreamExt::next(&mut server).await.ok_or("no request")??;
+//! assert_eq!(request.to_text()?, "heights");
+//! futures::SinkExt::send(&mut server, "7".into()).await?;
+//! let mut height = None;
+//! while let Some(event) = events.recv().await {
+//!     match link.accept(event) {
+//!         Some(LinkEvent::Frame { frame, .. }) => height = Some(frame),
+//!         Some(LinkEvent::Ready { .. }) => break,
+//!         _ => {}
+//!     }
+//! }
+//! assert_eq!(height, Some(7));
 //! # Ok(())
 //! # }
 //! ```
 
+pub mod block_subscription;
 pub mod client_tls;
 #[cfg(feature = "did")]
 pub mod did;

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use svc_agent_store::{AgentStore, AgentStoreError, BlockEvents};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
+    block_subscription::{BlockPatience, BlockSubscription, OUTSIDE_CONTRACT},
     upstream::{UpstreamEndpoints, read_event_page, select_indexer},
-    websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink},
+    websocket::{ConnectionEpoch, LinkEvent},
 };
 use svc_otel::metrics;
 use svc_wire::{
-    block_subscription::{SubscriptionCore, SubscriptionEffect, SubscriptionPhase, is_full_page},
+    block_subscription::{SubscriptionEffect, SubscriptionPhase},
     event_stream::{IndexerEvent, StreamMessage},
 };
-use tokio::task::AbortHandle;
 
 use super::{
     Args, Msg,
@@ -26,8 +26,8 @@ use svc_agent_identity::chain_link::ChainError;
 
 /// Shortest silence that ends a connection.
 const MIN_SILENCE: Duration = Duration::from_secs(1);
-/// Interval in which an indexer is expected to speak first.
-const READY_INTERVAL_MS: u64 = 5_000;
+/// Time in which an indexer is expected to speak first.
+const READY_SILENCE: Duration = Duration::from_secs(10);
 /// Modules of events about grants and participants, and those about schemas and digests too.
 const GRANT_MODULES: [&str; 2] = ["de", "pp"];
 const CREDENTIAL_MODULES: [&str; 5] = ["cs", "de", "di", "ec", "pp"];
@@ -43,15 +43,12 @@ const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// State of the watcher.
 pub struct State {
     args: Arc<Args>,
-    subscription: SubscriptionCore,
+    subscription: BlockSubscription,
     /// Height from which a subscription begins while nothing is stored.
     first_height: Option<u64>,
     collector: EventCollector,
-    link: WebSocketLink,
     /// The indexer of the connection; pages of another one have other cursors.
     indexer: UpstreamEndpoints,
-    epoch: ConnectionEpoch,
-    silence_timer: Option<AbortHandle>,
     /// Blocks that are being stored.
     storing: Option<Vec<CompleteBlock>>,
     /// A block of the indexer that is still to be compared with the node's, and whether one of this connection was the same.
@@ -78,22 +75,22 @@ impl ActorBehaviour for RegistryWatcher {
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         let (stored, ids) = read_cursor(&args.watcher.store).await?;
         let before_start = args.watcher.start_height.map(|height| height.saturating_sub(1));
-        let mailbox = context.mailbox();
-        let config = LinkConfig::with_endpoints("indexer", args.watcher.indexer.clone(), "/v4/indexer/subscribe");
-        let link = WebSocketLink::open(config, move |event| {
-            let mailbox = mailbox.clone();
-            async move { mailbox.send_with_backpressure(Msg::Link(event)).await }
-        });
+        let silence = args.watcher.silence;
+        let subscription = BlockSubscription::open(
+            args.watcher.indexer.clone(),
+            args.watcher.scope.clone(),
+            BlockPatience { initial: Some(silence.unwrap_or(READY_SILENCE)), fixed: silence, least: MIN_SILENCE },
+            None,
+            context.mailbox(),
+            Msg::Link,
+        );
         args.state.with(|state| state.stored_height = stored);
         Ok(State {
             args: Arc::clone(args),
-            subscription: SubscriptionCore::new(None),
+            subscription,
             first_height: before_start,
             collector: EventCollector::new(stored, ids),
-            link,
             indexer: args.watcher.indexer.pinned(),
-            epoch: ConnectionEpoch::default(),
-            silence_timer: None,
             storing: None,
             stated: None,
             is_same_chain: false,
@@ -107,21 +104,7 @@ impl ActorBehaviour for RegistryWatcher {
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let effects = match message {
             Msg::Link(event) => state.receive(context, event),
-            Msg::PageRead { epoch, .. } if epoch != state.epoch => Vec::new(),
-            Msg::PageRead { page: Ok(page), .. } => {
-                let is_full = is_full_page(&page);
-                let effects = state.subscription.on_page(page, is_full);
-                if let Some(height) = state.subscription.take_unreadable_block() {
-                    tracing::error!(height, "the indexer gives a page of this block only: its other events are lost");
-                }
-                effects
-            }
-            Msg::PageRead { page: Err(error), .. } => {
-                tracing::warn!(error, "events could not be read");
-                state.subscription.on_page_failure()
-            }
-            Msg::SilenceElapsed { epoch } if epoch == state.epoch => state.subscription.on_silence(),
-            Msg::SilenceElapsed { .. } => Vec::new(),
+            Msg::PageRead { epoch, page } => state.subscription.on_page(epoch, page),
             Msg::Stored { epoch, result } => {
                 state.finish_store(context, epoch, result);
                 Vec::new()
@@ -132,7 +115,7 @@ impl ActorBehaviour for RegistryWatcher {
             }
         };
         for effect in effects {
-            state.perform(context, effect);
+            state.perform(effect);
         }
         if let (SubscriptionPhase::Live, Some(height)) =
             (state.subscription.phase(), state.subscription.processed_height())
@@ -163,53 +146,41 @@ impl State {
         });
     }
 
-    fn receive(&mut self, context: &ActorContext<Msg>, event: LinkEvent) -> Vec<SubscriptionEffect> {
-        match event {
-            LinkEvent::Up { epoch } => {
-                self.epoch = epoch;
-                self.indexer = self.args.watcher.indexer.pinned();
-                self.collector.begin_again();
-                if self.is_doubtful {
-                    self.first_height = self.before_start();
+    fn receive(&mut self, context: &ActorContext<Msg>, event: LinkEvent<StreamMessage>) -> Vec<SubscriptionEffect> {
+        match self.subscription.accept(event) {
+            Some(LinkEvent::Up { .. }) => self.begin_again(),
+            Some(LinkEvent::Frame { frame, .. }) if is_consistent(&frame) => {
+                if !self.is_same_chain && self.stated.is_none() {
+                    self.stated = StatedBlock::of(&frame);
                 }
-                (self.stated, self.is_same_chain, self.is_doubtful) = (None, false, false);
-                (self.other_block, self.unproven) = (None, 0);
-                // A connection begins with the newest stored block, which is read again: an indexer may have further events of it.
-                let stored = self.collector.cursor().map(|cursor| cursor.saturating_sub(1));
-                self.subscription = SubscriptionCore::new(stored.or(self.first_height));
-                let mut effects = self.subscription.on_connected();
-                effects.push(SubscriptionEffect::ArmSilenceTimer { interval_ms: READY_INTERVAL_MS });
-                effects
+                return self.subscription.on_message(frame);
             }
-            LinkEvent::Text { text, .. } => match serde_json::from_str::<StreamMessage>(&text) {
-                Ok(message) if is_consistent(&message) => {
-                    if !self.is_same_chain && self.stated.is_none() {
-                        self.stated = StatedBlock::of(&message);
-                    }
-                    self.subscription.on_message(message)
-                }
-                Ok(_) | Err(_) => {
-                    let reason = "the indexer sent a message outside its contract";
-                    vec![SubscriptionEffect::Reconnect { reason }]
-                }
-            },
-            LinkEvent::Down { .. } => {
-                self.subscription.on_disconnected();
+            Some(LinkEvent::Frame { .. }) => self.subscription.reconnect(OUTSIDE_CONTRACT),
+            Some(LinkEvent::Down { .. }) => {
                 self.held_page = None;
                 self.select_indexer(context);
-                Vec::new()
             }
+            Some(LinkEvent::Ready { .. }) | None => {}
         }
+        Vec::new()
     }
 
-    fn perform(&mut self, context: &ActorContext<Msg>, effect: SubscriptionEffect) {
+    /// A connection is open.
+    fn begin_again(&mut self) {
+        self.indexer = self.args.watcher.indexer.pinned();
+        self.collector.begin_again();
+        if self.is_doubtful {
+            self.first_height = self.before_start();
+        }
+        (self.stated, self.is_same_chain, self.is_doubtful) = (None, false, false);
+        (self.other_block, self.unproven) = (None, 0);
+        // A connection begins with the newest stored block, which is read again: an indexer may have further events of it.
+        let stored = self.collector.cursor().map(|cursor| cursor.saturating_sub(1));
+        self.subscription.begin_after(stored.or(self.first_height));
+    }
+
+    fn perform(&mut self, effect: SubscriptionEffect) {
         match effect {
-            SubscriptionEffect::Subscribe => {
-                let text = serde_json::to_string(&self.args.watcher.scope.command()).unwrap_or_default();
-                if !self.link.send(self.epoch, text) {
-                    self.link.reconnect(self.epoch, "the subscription could not be sent");
-                }
-            }
             SubscriptionEffect::ReadPage { after, cursor } => self.held_page = Some((after, cursor)),
             SubscriptionEffect::Deliver { events } => {
                 metrics::record_registry_events(events.len());
@@ -217,20 +188,15 @@ impl State {
                 let notifications = self.args.watcher.notifications;
                 self.collector.take(events, |event| notifications.id(event));
                 if self.collector.is_full() && self.subscription.phase() == SubscriptionPhase::Live {
-                    self.link.reconnect(self.epoch, "the store is slower than the chain");
+                    self.subscription.reconnect("the store is slower than the chain");
                 }
             }
             SubscriptionEffect::PublishHeight { height } => {
                 metrics::record_ws_last_block("indexer", height);
             }
-            SubscriptionEffect::Reconnect { reason } => self.link.reconnect(self.epoch, reason),
-            SubscriptionEffect::ArmSilenceTimer { interval_ms } => {
-                if let Some(timer) = self.silence_timer.take() {
-                    timer.abort();
-                }
-                let derived = Duration::from_millis(interval_ms.saturating_mul(2)).max(MIN_SILENCE);
-                let silence = self.args.watcher.silence.unwrap_or(derived);
-                self.silence_timer = Some(context.send_after(silence, Msg::SilenceElapsed { epoch: self.epoch }));
+            SubscriptionEffect::Reconnect { reason } => self.subscription.reconnect(reason),
+            SubscriptionEffect::LoseEvents { height } => {
+                tracing::error!(height, "the indexer gives a page of this block only: its other events are lost");
             }
         }
     }
@@ -274,7 +240,7 @@ impl State {
         if !self.is_same_chain && self.stated.is_none() {
             return;
         }
-        let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.epoch);
+        let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.subscription.epoch());
         let stated = self.stated.clone().filter(|_| !self.is_same_chain);
         self.storing = Some(blocks.clone());
         context.spawn(async move {
@@ -285,7 +251,7 @@ impl State {
 
     fn finish_store(&mut self, context: &ActorContext<Msg>, epoch: ConnectionEpoch, result: Result<(), StoreFailure>) {
         // The proof of an earlier connection is one of another indexer.
-        let is_current = epoch == self.epoch;
+        let is_current = epoch == self.subscription.epoch();
         match result {
             Ok(()) => self.args.watcher.guard.note_write(true),
             Err(StoreFailure::Store(error)) => {
@@ -328,7 +294,7 @@ impl State {
     fn note_unproven(&mut self) {
         (self.unproven, self.is_doubtful) = (self.unproven + 1, true);
         if self.unproven.is_multiple_of(MAX_UNPROVEN) {
-            self.link.reconnect(self.epoch, "the node does not prove the blocks of the indexer");
+            self.subscription.reconnect("the node does not prove the blocks of the indexer");
         }
     }
 
@@ -355,7 +321,7 @@ impl State {
     }
 
     fn read_page(&self, context: &ActorContext<Msg>, after: u64, cursor: Option<String>) {
-        let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.epoch);
+        let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.subscription.epoch());
         let indexer = self.indexer.clone();
         context.spawn(async move {
             let page = read_event_page(indexer.current(), &args.watcher.scope, after, cursor.as_deref()).await;

@@ -20,7 +20,10 @@ use svc_net::{
     websocket::{ConnectionEpoch, LinkEvent},
 };
 use svc_pipeline::Pipeline;
-use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
+use svc_wire::{
+    block_subscription::SubscriptionScope,
+    event_stream::{EventsPage, StreamMessage},
+};
 
 use self::proof::StoreFailure;
 use svc_agent_flows::FlowDirectory;
@@ -46,19 +49,14 @@ pub struct WatcherState {
 
 /// Messages of the watcher's own connection, tasks and timers.
 pub enum Msg {
-    /// The WebSocket connected, disconnected or received a text.
-    Link(LinkEvent),
+    /// The WebSocket connected, disconnected or received a message.
+    Link(LinkEvent<StreamMessage>),
     /// A page of events was read, or could not be.
     PageRead {
         /// Connection during which the read began.
         epoch: ConnectionEpoch,
         /// The page, or the error in words.
         page: Result<EventsPage, String>,
-    },
-    /// No message arrived within the expected time.
-    SilenceElapsed {
-        /// Connection that was silent.
-        epoch: ConnectionEpoch,
     },
     /// Blocks were stored, or could not be.
     Stored {
@@ -76,7 +74,6 @@ impl ActorMessage for Msg {
         match self {
             Self::Link(_) => "link",
             Self::PageRead { .. } => "page_read",
-            Self::SilenceElapsed { .. } => "silence",
             Self::Stored { .. } => "stored",
             Self::StoreAgain => "store_again",
         }

@@ -5,23 +5,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
     upstream::NodeClientError,
-    websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink},
+    websocket::{LinkConfig, LinkEvent, WebSocketLink},
 };
 use svc_otel::metrics::{self, BlockStage};
-use svc_wire::{
-    comet_rpc::{self, BlockResults, CometEvent, RpcResponse},
-    event_stream::BlockMessage,
-};
+use svc_wire::{comet_rpc::BlockResults, event_stream::BlockMessage};
 use tokio::{time::sleep, try_join};
 
 use super::{
     Args, FollowerState, LastError, Msg,
     batch::write_blocks,
-    core::{FollowerCore, FollowerEffect},
+    core::{FollowerCore, FollowerEffect, HeaderStream},
 };
 use crate::{
     block,
@@ -62,12 +59,8 @@ impl ActorBehaviour for Follower {
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         let checkpoint = args.store.checkpoint().await.map_err(|error| ActorFailure(error.to_string()))?;
-        let mailbox = context.mailbox();
         let config = LinkConfig::with_endpoints("rpc", args.node.endpoints().clone(), "/websocket");
-        let link = WebSocketLink::open(config, move |event| {
-            let mailbox = mailbox.clone();
-            async move { mailbox.send_with_backpressure(Msg::Link { event }).await }
-        });
+        let link = WebSocketLink::open(config, HeaderStream, context.mailbox(), Msg::Link);
         context.send_after(Duration::ZERO, Msg::PollStatus);
         Ok(State {
             args: Arc::clone(args),
@@ -82,19 +75,18 @@ impl ActorBehaviour for Follower {
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let effects = match message {
-            Msg::Link { event: LinkEvent::Up { epoch } } => {
-                state.subscribe(epoch);
-                state.poll_status(context);
-                state.core.advance()
-            }
-            Msg::Link { event: LinkEvent::Text { text, .. } } => match parse_height(&text) {
-                Some(height) => state.core.tip_seen(height),
-                None => Vec::new(),
+            Msg::Link(event) => match state.link.accept(event) {
+                Some(LinkEvent::Up { .. }) => {
+                    state.poll_status(context);
+                    state.core.advance()
+                }
+                Some(LinkEvent::Frame { frame: height, .. }) => state.core.tip_seen(height),
+                Some(LinkEvent::Down { .. }) => {
+                    state.has_new_connection = true;
+                    Vec::new()
+                }
+                Some(LinkEvent::Ready { .. }) | None => Vec::new(),
             },
-            Msg::Link { event: LinkEvent::Down { .. } } => {
-                state.has_new_connection = true;
-                Vec::new()
-            }
             Msg::TipSeen { height } => {
                 if height <= state.core.committed() {
                     state.moved_at = Instant::now();
@@ -162,13 +154,6 @@ fn retry_delay(error: &IngestError) -> Duration {
 }
 
 impl State {
-    fn subscribe(&self, epoch: ConnectionEpoch) {
-        let request = comet_rpc::build_request(1, "subscribe", json!({"query": "tm.event='NewBlockHeader'"}));
-        if !self.link.send(epoch, request.to_string()) {
-            self.link.reconnect(epoch, "the subscription could not be sent");
-        }
-    }
-
     /// Hands blocks that are in the store to the hub and the trust evaluator.
     fn publish(&mut self, blocks: Vec<BlockMessage>) {
         let (Some(newest), tip) = (blocks.last().map(|block| block.block), self.core.tip()) else { return };
@@ -275,12 +260,4 @@ async fn fetch_from_nodes(args: &Args, height: u64, has_successor: bool) -> Resu
     }
     let readings = reader.read_entities(facts.entities.keys().cloned().collect(), height).await?;
     Ok(FetchedBlock { facts, readings })
-}
-
-fn parse_height(frame: &str) -> Option<u64> {
-    let response: RpcResponse = serde_json::from_str(frame).ok()?;
-    match CometEvent::parse(&response.result?)? {
-        CometEvent::NewBlock { header } => Some(header.height),
-        CometEvent::Tx { height, .. } => Some(height),
-    }
 }

@@ -1,6 +1,10 @@
-//! The order of fetches and writes. Pure.
+//! The order of fetches and writes, and the node's announcements of heights. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+use svc_net::websocket::{Reading, StreamProtocol};
+use svc_wire::comet_rpc::{self, CometEvent, RpcResponse};
 
 /// Blocks that are fetched at a time.
 pub(super) const MAX_IN_FETCH: usize = 48;
@@ -138,5 +142,29 @@ impl<B: Clone> FollowerCore<B> {
             }
         }
         effects
+    }
+}
+
+/// The node's subscription to headers of new blocks; its frames are heights. A text that announces none is ignored: the status of the
+/// node shows its height each second anyway.
+#[derive(Debug, Clone)]
+pub struct HeaderStream;
+
+impl StreamProtocol for HeaderStream {
+    type Frame = u64;
+
+    fn requests(&self) -> Vec<String> {
+        let query = json!({"query": "tm.event='NewBlockHeader'"});
+        vec![comet_rpc::build_request(1, "subscribe", query).to_string()]
+    }
+
+    fn read(&mut self, text: &str) -> Result<Reading<u64>, String> {
+        let response = serde_json::from_str::<RpcResponse>(text).ok();
+        let Some(result) = response.and_then(|response| response.result) else { return Ok(Reading::default()) };
+        let height = CometEvent::parse(&result).map(|event| match event {
+            CometEvent::NewBlock { header } => header.height,
+            CometEvent::Tx { height, .. } => height,
+        });
+        Ok(Reading { frame: height, is_confirmed: true, ..Reading::default() })
     }
 }

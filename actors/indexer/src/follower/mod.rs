@@ -108,8 +108,8 @@ impl Args {
 
 /// Messages of the follower's own tasks.
 pub enum Msg {
-    /// The WebSocket to the node changed its state or received a text.
-    Link { event: LinkEvent },
+    /// The WebSocket to the node changed its state or announced a height.
+    Link(LinkEvent<u64>),
     /// The node has this height.
     TipSeen { height: u64 },
     /// The fetch of a block ended.
@@ -125,7 +125,7 @@ pub enum Msg {
 impl ActorMessage for Msg {
     fn name(&self) -> &'static str {
         match self {
-            Self::Link { .. } => "link",
+            Self::Link(_) => "link",
             Self::TipSeen { .. } => "tip",
             Self::BlockFetched { .. } => "fetched",
             Self::BlocksWritten { .. } => "written",

@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use svc_kit::{
     RetainedState,
     supervision::{Supervisor, SupervisorSpec},
 };
-use svc_net::upstream::NodeClient;
+use svc_net::{
+    upstream::NodeClient,
+    websocket::{Reading, StreamProtocol},
+};
 use svc_wire::proto_registry::Namespace;
 use tokio::time::timeout;
 
 use super::{
     Args, FollowerHandle, NodeMessages,
-    core::{FollowerCore, FollowerEffect, MAX_BATCH, MAX_FETCH_AHEAD, MAX_IN_FETCH},
+    core::{FollowerCore, FollowerEffect, HeaderStream, MAX_BATCH, MAX_FETCH_AHEAD, MAX_IN_FETCH},
 };
 use crate::{
     block::KnownMessages,
@@ -21,6 +25,22 @@ use crate::{
     store::IndexStore,
     trust::TrustEvaluatorHandle,
 };
+
+#[test]
+fn heights_are_read_and_other_texts_are_ignored() {
+    let header = json!({"height": "7", "time": "2026-01-01T00:00:00Z", "chain_id": "c", "app_hash": ""});
+    let data = json!({"type": "tendermint/event/NewBlockHeader", "value": {"header": header}});
+    let confirmed = |frame| Reading { frame, is_confirmed: true, ..Reading::default() };
+    for (text, expected) in [
+        (json!({"jsonrpc": "2.0", "id": 1, "result": {}}), confirmed(None)),
+        (json!({"jsonrpc": "2.0", "id": 1, "result": {"query": "q", "data": data}}), confirmed(Some(7))),
+        (json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "m", "data": ""}}), Reading::default()),
+        (json!("no response"), Reading::default()),
+    ] {
+        assert_eq!(HeaderStream.read(&text.to_string()), Ok(expected), "{text}");
+    }
+    assert_eq!(HeaderStream.requests().len(), 1);
+}
 
 #[test]
 fn a_gap_is_fetched_and_blocks_are_written_in_order() {

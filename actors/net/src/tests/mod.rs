@@ -2,6 +2,6 @@
 
 #[cfg(feature = "did")]
 mod did;
-mod link;
+pub(crate) mod link;
 mod listener;
 mod unverified_client;

@@ -1,24 +1,35 @@
-//! A WebSocket client that reconnects for ever, owned by an actor.
+//! The link task: a WebSocket client that reconnects for ever, owned by an actor. Every stream client has one.
 //!
-//! Every event carries the epoch of its connection: the owner can ignore events of an earlier connection. Events are delivered
-//! with back-pressure: a slow owner slows the socket, and the memory does not grow.
+//! The task connects, sends the requests of the stream, reads its texts by a [`StreamProtocol`], and ends a connection whose subscription
+//! is not confirmed in time, whose text breaks the protocol, or which is silent for longer than its server announces. The owner receives
+//! frames.
+//!
+//! Every event carries the epoch of its connection, and [`WebSocketLink::accept`] drops the frames of a connection that the owner has given
+//! up. Events are delivered with back-pressure: a slow owner slows the socket, and the memory does not grow. The time that the owner
+//! takes is no silence of the server.
+
+#[cfg(test)]
+mod tests;
+mod waits;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::{SinkExt, StreamExt};
-use svc_kit::backoff::Backoff;
+use svc_kit::{ActorMessage, Mailbox, backoff::Backoff};
 use svc_otel::metrics;
 use tokio::{
     net::TcpStream,
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, watch},
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async_with_config,
-    tungstenite::{Error as WsError, Message, protocol::WebSocketConfig},
+    tungstenite::{Error as WsError, Message, Utf8Bytes, protocol::WebSocketConfig},
 };
 use tokio_util::task::AbortOnDropHandle;
 
+use self::waits::{Waits, until};
+use super::stream::{Reading, StreamProtocol};
 use crate::upstream::UpstreamEndpoints;
 
 /// Number of a connection; it grows with every attempt.
@@ -55,6 +66,10 @@ pub struct LinkConfig {
     pub backoff: Backoff,
     /// Silence after which the connection is closed; pings and pongs end a silence. The link sends a ping after a third of it.
     pub liveness_timeout: Duration,
+    /// Time from the opening of a connection to the confirmation of its subscription.
+    pub confirmation_timeout: Duration,
+    /// Patience with the stream until its server announces one; none by default.
+    pub stream_patience: Option<Duration>,
     /// Longest accepted message.
     pub max_message_bytes: usize,
 }
@@ -77,6 +92,8 @@ impl LinkConfig {
             path,
             backoff: Backoff::CONNECTION,
             liveness_timeout: Duration::from_secs(30),
+            confirmation_timeout: Duration::from_secs(30),
+            stream_patience: None,
             max_message_bytes: 16 * 1024 * 1024,
         }
     }
@@ -95,20 +112,25 @@ impl LinkConfig {
     }
 }
 
-/// An event of a link.
+/// An event of a link; `F` is a frame of its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkEvent {
+pub enum LinkEvent<F> {
     /// A connection is open.
     Up {
         /// The connection.
         epoch: ConnectionEpoch,
     },
-    /// A text message has arrived.
-    Text {
+    /// The server has confirmed the subscription. The confirming frame comes before it.
+    Ready {
         /// The connection.
         epoch: ConnectionEpoch,
-        /// The message.
-        text: String,
+    },
+    /// A frame has arrived.
+    Frame {
+        /// The connection.
+        epoch: ConnectionEpoch,
+        /// The frame.
+        frame: F,
     },
     /// A connection has ended, or an attempt has failed; the next attempt follows.
     Down {
@@ -119,111 +141,237 @@ pub enum LinkEvent {
     },
 }
 
-enum LinkCommand {
-    Send { epoch: ConnectionEpoch, text: String },
-    Reconnect { epoch: ConnectionEpoch, reason: String },
-}
+/// A connection that the owner has given up, and the reason.
+type GivenUp = Option<(ConnectionEpoch, String)>;
 
 /// A running link; its drop closes the connection for good.
 pub struct WebSocketLink {
-    commands: mpsc::Sender<LinkCommand>,
-    liveness_timeout: watch::Sender<Duration>,
+    epoch: ConnectionEpoch,
+    is_given_up: bool,
+    given_up: watch::Sender<GivenUp>,
     wake: Arc<Notify>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// Commands of the owner that may wait for the socket.
-const COMMAND_QUEUE_LIMIT: usize = 64;
 /// Timeout of an attempt to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the farewell to a server.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl WebSocketLink {
+    /// Opens the link of an actor, which receives each event as a message and passes it to [`WebSocketLink::accept`].
+    pub fn open<S: StreamProtocol, M: ActorMessage>(
+        config: LinkConfig,
+        stream: S,
+        mailbox: Mailbox<M>,
+        message: fn(LinkEvent<S::Frame>) -> M,
+    ) -> Self {
+        Self::open_with(config, stream, move |event| {
+            let mailbox = mailbox.clone();
+            async move { mailbox.send_with_backpressure(message(event)).await }
+        })
+    }
+
     /// Opens a link. `deliver` sends an event to the owner; it returns false when the owner has ended, which closes the link.
-    pub fn open<D, F>(config: LinkConfig, deliver: D) -> Self
+    pub fn open_with<S, D, F>(config: LinkConfig, stream: S, deliver: D) -> Self
     where
-        D: Fn(LinkEvent) -> F + Send + Sync + 'static,
+        S: StreamProtocol,
+        D: Fn(LinkEvent<S::Frame>) -> F + Send + Sync + 'static,
         F: Future<Output = bool> + Send + 'static,
     {
-        let (commands, inbox) = mpsc::channel(COMMAND_QUEUE_LIMIT);
-        let (liveness, watched) = watch::channel(config.liveness_timeout);
+        let (given_up, watched) = watch::channel(None);
         let wake = Arc::new(Notify::new());
-        let task = tokio::spawn(run(config, Arc::new(deliver), inbox, watched, Arc::clone(&wake)));
-        Self { commands, liveness_timeout: liveness, wake, _task: AbortOnDropHandle::new(task) }
+        let task = LinkTask { config, stream, deliver, given_up: watched, wake: Arc::clone(&wake) };
+        let task = AbortOnDropHandle::new(tokio::spawn(task.run()));
+        Self { epoch: ConnectionEpoch::default(), is_given_up: true, given_up, wake, _task: task }
     }
 
-    /// Sends a text over the connection of `epoch`, and drops the text when that connection has ended. False when too many commands
-    /// are waiting.
-    pub fn send(&self, epoch: ConnectionEpoch, text: String) -> bool {
-        self.commands.try_send(LinkCommand::Send { epoch, text }).is_ok()
+    /// Takes an event of this link; `None` for a late one, of a connection that has ended or was given up. The owner calls it with each
+    /// event, in their order.
+    pub fn accept<F>(&mut self, event: LinkEvent<F>) -> Option<LinkEvent<F>> {
+        match &event {
+            LinkEvent::Up { epoch } => (self.epoch, self.is_given_up) = (*epoch, false),
+            LinkEvent::Down { epoch, .. } => (self.epoch, self.is_given_up) = (*epoch, true),
+            LinkEvent::Ready { epoch } | LinkEvent::Frame { epoch, .. } => {
+                return (*epoch == self.epoch && !self.is_given_up).then_some(event);
+            }
+        }
+        Some(event)
     }
 
-    /// Closes the connection of `epoch` and opens the next.
-    pub fn reconnect(&self, epoch: ConnectionEpoch, reason: impl Into<String>) {
-        // A full queue means that the socket is stuck; then the liveness timeout closes it.
-        let _ = self.commands.try_send(LinkCommand::Reconnect { epoch, reason: reason.into() });
+    /// The connection of the last accepted event.
+    pub fn epoch(&self) -> ConnectionEpoch {
+        self.epoch
+    }
+
+    /// Closes the connection and opens the next. Frames of this one that are on their way are dropped.
+    pub fn reconnect(&mut self, reason: impl Into<String>) {
+        if !std::mem::replace(&mut self.is_given_up, true) {
+            self.given_up.send_replace(Some((self.epoch, reason.into())));
+        }
     }
 
     /// Ends the pause before the next attempt to connect: the server has answered in another way.
     pub fn wake(&self) {
         self.wake.notify_waiters();
     }
-
-    /// Changes the silence after which a connection is closed.
-    pub fn set_liveness_timeout(&self, liveness: Duration) {
-        self.liveness_timeout.send_replace(liveness);
-    }
-}
-
-async fn run<D, F>(
-    config: LinkConfig,
-    deliver: Arc<D>,
-    mut inbox: mpsc::Receiver<LinkCommand>,
-    mut liveness: watch::Receiver<Duration>,
-    wake: Arc<Notify>,
-) where
-    D: Fn(LinkEvent) -> F + Send + Sync + 'static,
-    F: Future<Output = bool> + Send + 'static,
-{
-    let mut epoch = ConnectionEpoch::default();
-    let mut failures = 0;
-    loop {
-        epoch = ConnectionEpoch(epoch.0 + 1);
-        let reason = match connect(&config).await {
-            Ok(socket) => {
-                metrics::record_ws_connected(config.endpoint, true);
-                tracing::info!(endpoint = config.endpoint, "link is up");
-                if !deliver(LinkEvent::Up { epoch }).await {
-                    return;
-                }
-                let opened = Instant::now();
-                let reason = match serve(socket, epoch, &deliver, &mut inbox, &mut liveness).await {
-                    Some(reason) => reason,
-                    None => return,
-                };
-                metrics::record_ws_connected(config.endpoint, false);
-                // A connection that lasted is no failed attempt: the backoff starts again.
-                if opened.elapsed() >= config.backoff.max {
-                    failures = 0;
-                }
-                reason
-            }
-            Err(reason) => reason,
-        };
-        tracing::warn!(endpoint = config.endpoint, reason, "link is down");
-        if !deliver(LinkEvent::Down { epoch, reason }).await {
-            return;
-        }
-        tokio::select! {
-            () = sleep(config.backoff.delay(failures, fastrand::f64())) => {}
-            () = wake.notified() => {}
-            () = config.target.recovered() => {}
-        }
-        failures = failures.saturating_add(1);
-        metrics::record_ws_reconnect(config.endpoint);
-    }
 }
 
 type ClientSocket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+struct LinkTask<S, D> {
+    config: LinkConfig,
+    stream: S,
+    deliver: D,
+    given_up: watch::Receiver<GivenUp>,
+    wake: Arc<Notify>,
+}
+
+/// End of a connection.
+enum End {
+    /// With a reason; the next attempt follows.
+    Reason(String),
+    /// The owner has ended.
+    OwnerEnded,
+}
+
+impl End {
+    fn of(reason: impl ToString) -> Self {
+        Self::Reason(reason.to_string())
+    }
+}
+
+impl<S, D, F> LinkTask<S, D>
+where
+    S: StreamProtocol,
+    D: Fn(LinkEvent<S::Frame>) -> F + Send + Sync + 'static,
+    F: Future<Output = bool> + Send + 'static,
+{
+    async fn run(mut self) {
+        let mut epoch = ConnectionEpoch::default();
+        let mut failures = 0;
+        loop {
+            epoch = ConnectionEpoch(epoch.0 + 1);
+            let reason = match connect(&self.config).await {
+                Ok(socket) => {
+                    metrics::record_ws_connected(self.config.endpoint, true);
+                    tracing::info!(endpoint = self.config.endpoint, "link is up");
+                    let opened = Instant::now();
+                    let end = self.serve(socket, epoch).await;
+                    metrics::record_ws_connected(self.config.endpoint, false);
+                    let End::Reason(reason) = end else { return };
+                    // A connection that lasted is no failed attempt: the backoff starts again.
+                    if opened.elapsed() >= self.config.backoff.max {
+                        failures = 0;
+                    }
+                    reason
+                }
+                Err(reason) => reason,
+            };
+            tracing::warn!(endpoint = self.config.endpoint, reason, "link is down");
+            if !(self.deliver)(LinkEvent::Down { epoch, reason }).await {
+                return;
+            }
+            tokio::select! {
+                () = sleep(self.config.backoff.delay(failures, fastrand::f64())) => {}
+                () = self.wake.notified() => {}
+                () = self.config.target.recovered() => {}
+            }
+            failures = failures.saturating_add(1);
+            metrics::record_ws_reconnect(self.config.endpoint);
+        }
+    }
+
+    async fn deliver(&self, event: LinkEvent<S::Frame>) -> Result<(), End> {
+        if (self.deliver)(event).await { Ok(()) } else { Err(End::OwnerEnded) }
+    }
+
+    /// Serves one connection to its end.
+    async fn serve(&mut self, mut socket: ClientSocket, epoch: ConnectionEpoch) -> End {
+        let stream = self.stream.clone();
+        match self.serve_stream(&mut socket, epoch, stream).await {
+            Ok(reason) => {
+                let _ = timeout(CLOSE_TIMEOUT, socket.close(None)).await;
+                End::Reason(reason)
+            }
+            Err(end) => end,
+        }
+    }
+
+    /// Serves one connection until this side ends it, which is the reason, or until it has ended, which is the error.
+    async fn serve_stream(
+        &mut self,
+        socket: &mut ClientSocket,
+        epoch: ConnectionEpoch,
+        mut stream: S,
+    ) -> Result<String, End> {
+        self.deliver(LinkEvent::Up { epoch }).await?;
+        let mut waits = Waits::new(&self.config, Instant::now());
+        for request in stream.requests() {
+            socket.send(Message::text(request)).await.map_err(End::of)?;
+        }
+        loop {
+            tokio::select! {
+                frame = socket.next() => {
+                    let Some(text) = read_text(frame)? else {
+                        waits.last_frame_at = Instant::now();
+                        continue;
+                    };
+                    let Reading { frame, request, is_confirmed, patience } = match stream.read(&text) {
+                        Ok(reading) => reading,
+                        Err(reason) => return Ok(reason),
+                    };
+                    if let Some(request) = request {
+                        socket.send(Message::text(request)).await.map_err(End::of)?;
+                    }
+                    if let Some(frame) = frame {
+                        self.deliver(LinkEvent::Frame { epoch, frame }).await?;
+                    }
+                    if is_confirmed && waits.confirm_by.take().is_some() {
+                        self.deliver(LinkEvent::Ready { epoch }).await?;
+                    }
+                    // The owner may have been busy for a while.
+                    let now = Instant::now();
+                    waits.last_frame_at = now;
+                    waits.announce(patience, now);
+                }
+                change = self.given_up.changed() => {
+                    change.map_err(|_| End::OwnerEnded)?;
+                    let given_up = self.given_up.borrow_and_update().clone();
+                    // Otherwise it was an earlier connection.
+                    if let Some((_, reason)) = given_up.filter(|(target, _)| *target == epoch) {
+                        return Ok(reason);
+                    }
+                }
+                () = sleep_until(waits.last_frame_at + waits.liveness) => {
+                    return Err(End::Reason(format!("silent for {:?}", waits.liveness)));
+                }
+                () = until(waits.silent_at) => return Ok(S::SILENCE.to_owned()),
+                () = until(waits.confirm_by) => {
+                    return Ok(format!("no subscription within {:?}", self.config.confirmation_timeout));
+                }
+                () = sleep_until(waits.next_ping) => {
+                    waits.next_ping = Instant::now() + waits.liveness / 3;
+                    socket.send(Message::Ping(Vec::new().into())).await.map_err(End::of)?;
+                }
+            }
+        }
+    }
+}
+
+/// The text of a frame; `None` for a frame without one.
+fn read_text(frame: Option<Result<Message, WsError>>) -> Result<Option<Utf8Bytes>, End> {
+    match frame {
+        Some(Ok(Message::Text(text))) => Ok(Some(text)),
+        Some(Ok(Message::Close(frame))) => {
+            let reason = frame.map(|frame| format!("closed by the server: {} {}", u16::from(frame.code), frame.reason));
+            Err(End::Reason(reason.unwrap_or_else(|| "closed by the server".to_owned())))
+        }
+        Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
+        Some(Err(WsError::ConnectionClosed)) | None => Err(End::of("closed")),
+        Some(Err(error)) => Err(End::of(error)),
+    }
+}
 
 async fn connect(config: &LinkConfig) -> Result<ClientSocket, String> {
     let limits = WebSocketConfig::default()
@@ -233,147 +381,5 @@ async fn connect(config: &LinkConfig) -> Result<ClientSocket, String> {
         Ok(Ok((socket, _))) => Ok(socket),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no connection within {CONNECT_TIMEOUT:?}")),
-    }
-}
-
-/// Serves one connection and returns the reason of its end; `None` when the owner has ended.
-async fn serve<D, F>(
-    mut socket: ClientSocket,
-    epoch: ConnectionEpoch,
-    deliver: &Arc<D>,
-    inbox: &mut mpsc::Receiver<LinkCommand>,
-    liveness: &mut watch::Receiver<Duration>,
-) -> Option<String>
-where
-    D: Fn(LinkEvent) -> F + Send + Sync + 'static,
-    F: Future<Output = bool> + Send + 'static,
-{
-    let mut last_frame_at = Instant::now();
-    let mut next_ping = last_frame_at + *liveness.borrow() / 3;
-    loop {
-        let silence_limit = *liveness.borrow_and_update();
-        tokio::select! {
-            frame = socket.next() => {
-                last_frame_at = Instant::now();
-                match frame {
-                    Some(Ok(Message::Text(text))) => {
-                        if !deliver(LinkEvent::Text { epoch, text: text.as_str().to_owned() }).await {
-                            return None;
-                        }
-                    }
-                    Some(Ok(Message::Close(frame))) => {
-                        let reason = frame.map(|frame| format!("closed by the server: {} {}", u16::from(frame.code), frame.reason));
-                        return Some(reason.unwrap_or_else(|| "closed by the server".to_owned()));
-                    }
-                    Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                    Some(Err(WsError::ConnectionClosed)) | None => return Some("closed".to_owned()),
-                    Some(Err(error)) => return Some(error.to_string()),
-                }
-            }
-            command = inbox.recv() => match command {
-                Some(LinkCommand::Send { epoch: target, text }) if target == epoch => {
-                    if let Err(error) = socket.send(Message::text(text)).await {
-                        return Some(error.to_string());
-                    }
-                }
-                Some(LinkCommand::Reconnect { epoch: target, reason }) if target == epoch => {
-                    let _ = socket.close(None).await;
-                    return Some(reason);
-                }
-                // A command for an earlier connection.
-                Some(LinkCommand::Send { .. } | LinkCommand::Reconnect { .. }) => {}
-                None => return None,
-            },
-            _ = liveness.changed() => {}
-            () = sleep_until(last_frame_at + silence_limit) => return Some(format!("silent for {silence_limit:?}")),
-            () = sleep_until(next_ping) => {
-                next_ping = Instant::now() + silence_limit / 3;
-                if let Err(error) = socket.send(Message::Ping(Vec::new().into())).await {
-                    return Some(error.to_string());
-                }
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::upstream::{UpstreamKind, UpstreamOrigins};
-
-    #[tokio::test]
-    async fn a_link_in_backoff_connects_at_once_when_it_is_woken() {
-        let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = free.local_addr().expect("bound");
-        drop(free);
-        let pause = Duration::from_secs(3_600);
-        let backoff = Backoff { initial: pause, max: pause, factor: 1.0, jitter: 0.0 };
-        let config = LinkConfig { backoff, ..LinkConfig::new("rpc", &format!("http://{address}"), "/websocket") };
-        let (events, mut heard) = mpsc::channel(8);
-        let link = WebSocketLink::open(config, move |event| {
-            let events = events.clone();
-            async move { events.send(event).await.is_ok() }
-        });
-        assert!(matches!(heard.recv().await, Some(LinkEvent::Down { .. })), "there is no server");
-        let server = tokio::net::TcpListener::bind(address).await.expect("the port is free");
-        let accepted = tokio::spawn(async move {
-            let (stream, _) = server.accept().await.expect("a connection");
-            tokio_tungstenite::accept_async(stream).await.expect("a handshake")
-        });
-        let up = async {
-            loop {
-                link.wake();
-                tokio::select! {
-                    event = heard.recv() => return event,
-                    () = tokio::task::yield_now() => {}
-                }
-            }
-        };
-        let up = timeout(Duration::from_secs(10), up).await.expect("long before the pause is over");
-        assert!(matches!(up, Some(LinkEvent::Up { .. })), "{up:?}");
-        accepted.await.expect("accepted");
-    }
-
-    #[tokio::test]
-    async fn a_link_in_backoff_connects_at_once_when_the_server_answers_again() {
-        let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = free.local_addr().expect("bound");
-        drop(free);
-        let origins = UpstreamOrigins::from(format!("http://{address}"));
-        let endpoints = UpstreamEndpoints::new(UpstreamKind::Indexer, &origins).expect("a client");
-        endpoints.current().get("test", "/", http::HeaderMap::new()).await.expect_err("there is no server");
-        let pause = Duration::from_secs(3_600);
-        let backoff = Backoff { initial: pause, max: pause, factor: 1.0, jitter: 0.0 };
-        let config = LinkConfig { backoff, ..LinkConfig::with_endpoints("indexer", endpoints.clone(), "/stream") };
-        let (events, mut heard) = mpsc::channel(8);
-        let _link = WebSocketLink::open(config, move |event| {
-            let events = events.clone();
-            async move { events.send(event).await.is_ok() }
-        });
-        assert!(matches!(heard.recv().await, Some(LinkEvent::Down { .. })));
-        let server = tokio::net::TcpListener::bind(address).await.expect("the port is free");
-        let _server = AbortOnDropHandle::new(tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = server.accept().await.expect("a connection");
-                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-                let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 4_096]).await;
-                let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await;
-            }
-        }));
-        endpoints.current().get("test", "/", http::HeaderMap::new()).await.expect("it answers");
-        // The next attempt fails too, since this server has no WebSocket; it is made long before the pause is over.
-        let attempt = timeout(Duration::from_secs(10), heard.recv()).await.expect("in time");
-        assert!(matches!(attempt, Some(LinkEvent::Down { .. })), "{attempt:?}");
-    }
-
-    #[test]
-    fn an_http_origin_becomes_a_websocket_url() {
-        for (origin, url) in [
-            ("http://127.0.0.1:26657", "ws://127.0.0.1:26657/websocket"),
-            ("https://node.example/", "wss://node.example/websocket"),
-            ("https://node.example/rpc/", "wss://node.example/rpc/websocket"),
-        ] {
-            assert_eq!(LinkConfig::new("rpc", origin, "/websocket").url(), url);
-        }
     }
 }

@@ -2,5 +2,7 @@
 
 mod link;
 pub mod server;
+mod stream;
 
 pub use link::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
+pub use stream::{Patience, Reading, StreamProtocol};

@@ -4,19 +4,18 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
-use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
+use svc_net::websocket::{LinkConfig, LinkEvent, WebSocketLink};
 use svc_otel::metrics;
 
 use super::{
     Args, Msg,
-    core::{GraphProgress, MIN_LIVENESS, read_message},
+    core::{GraphStream, MIN_LIVENESS},
 };
 
 /// State of a watch.
 pub struct State {
     args: Arc<Args>,
     link: WebSocketLink,
-    epoch: ConnectionEpoch,
 }
 
 /// The actor that follows the graph.
@@ -31,30 +30,15 @@ impl ActorBehaviour for GraphWatch {
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         let mut config = LinkConfig::new("graph", &args.origin, "/v4/graph/blocks/subscribe");
         config.liveness_timeout = MIN_LIVENESS;
-        let mailbox = context.mailbox();
-        let link = WebSocketLink::open(config, move |event| {
-            let mailbox = mailbox.clone();
-            async move { mailbox.send_with_backpressure(Msg::Link(event)).await }
-        });
-        Ok(State { args: Arc::clone(args), link, epoch: ConnectionEpoch::default() })
+        let link = WebSocketLink::open(config, GraphStream, context.mailbox(), Msg::Link);
+        Ok(State { args: Arc::clone(args), link })
     }
 
     async fn handle(_: &ActorContext<Msg>, Msg::Link(event): Msg, state: &mut State) -> Result<(), ActorFailure> {
-        match event {
-            LinkEvent::Up { epoch } => state.epoch = epoch,
-            LinkEvent::Text { text, .. } => match read_message(&text) {
-                GraphProgress::Reached { height, liveness } => {
-                    if let Some(liveness) = liveness {
-                        state.link.set_liveness_timeout(liveness);
-                    }
-                    state.advance(height);
-                }
-                GraphProgress::Ignored => {}
-                GraphProgress::Broken => {
-                    state.link.reconnect(state.epoch, "the graph sent a message outside its contract");
-                }
-            },
-            LinkEvent::Down { .. } => state.args.position.with(|position| position.is_live = false),
+        match state.link.accept(event) {
+            Some(LinkEvent::Frame { frame: height, .. }) => state.advance(height),
+            Some(LinkEvent::Down { .. }) => state.args.position.with(|position| position.is_live = false),
+            Some(LinkEvent::Up { .. } | LinkEvent::Ready { .. }) | None => {}
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use svc_net::websocket::{Patience, Reading, StreamProtocol};
 
 /// A message of the graph. Other types are ignored.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -24,27 +25,24 @@ enum GraphMessage {
 /// blocks in batches.
 pub const MIN_LIVENESS: Duration = Duration::from_secs(60);
 
-/// The meaning of a text of the graph.
-#[derive(Debug, PartialEq, Eq)]
-pub enum GraphProgress {
-    /// The graph has processed the chain up to a height. On connection it states the silence that ends the connection.
-    Reached { height: u64, liveness: Option<Duration> },
-    /// A message of another type.
-    Ignored,
-    /// The text breaks the contract.
-    Broken,
-}
+/// The protocol of the graph: it speaks unasked, and its frames are the heights that it has processed.
+#[derive(Debug, Clone)]
+pub struct GraphStream;
 
-/// Reads a text of the graph. Before its first block a graph states height -1.
-pub fn read_message(text: &str) -> GraphProgress {
-    let height = |block: i64| u64::try_from(block).unwrap_or(0);
-    match serde_json::from_str::<GraphMessage>(text) {
-        Ok(GraphMessage::Ready { block, interval_ms }) => {
-            let silence = Duration::from_millis(interval_ms.unwrap_or(0).saturating_mul(2));
-            GraphProgress::Reached { height: height(block), liveness: Some(silence.max(MIN_LIVENESS)) }
+impl StreamProtocol for GraphStream {
+    type Frame = u64;
+
+    /// Reads a text of the graph. Before its first block a graph states height -1.
+    fn read(&mut self, text: &str) -> Result<Reading<u64>, String> {
+        let reached = |block: i64| Reading { is_confirmed: true, ..u64::try_from(block).unwrap_or(0).into() };
+        match serde_json::from_str::<GraphMessage>(text) {
+            Ok(GraphMessage::Ready { block, interval_ms }) => {
+                let silence = Duration::from_millis(interval_ms.unwrap_or(0).saturating_mul(2)).max(MIN_LIVENESS);
+                Ok(Reading { patience: Some(Patience::Socket(silence)), ..reached(block) })
+            }
+            Ok(GraphMessage::Block { block }) => Ok(reached(block)),
+            Ok(GraphMessage::Unknown) => Ok(Reading::default()),
+            Err(_) => Err("the graph sent a message outside its contract".to_owned()),
         }
-        Ok(GraphMessage::Block { block }) => GraphProgress::Reached { height: height(block), liveness: None },
-        Ok(GraphMessage::Unknown) => GraphProgress::Ignored,
-        Err(_) => GraphProgress::Broken,
     }
 }

@@ -22,8 +22,8 @@ use crate::{
 
 /// Messages of the watch's own connection.
 pub enum Msg {
-    /// The WebSocket connected, disconnected or received a text.
-    Link(LinkEvent),
+    /// The WebSocket connected, disconnected or received a height.
+    Link(LinkEvent<u64>),
 }
 
 impl ActorMessage for Msg {

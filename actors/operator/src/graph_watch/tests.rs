@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use super::core::{GraphProgress, MIN_LIVENESS, read_message};
+use svc_net::websocket::{Patience, Reading, StreamProtocol};
+
+use super::core::{GraphStream, MIN_LIVENESS};
 
 #[test]
 fn progress_is_read_and_unknown_types_are_ignored() {
-    let reached = |height, liveness| GraphProgress::Reached { height, liveness };
+    let reached = |height: u64, liveness: Option<Duration>| {
+        Ok(Reading { is_confirmed: true, patience: liveness.map(Patience::Socket), ..height.into() })
+    };
     for (text, expected) in [
         (
             r#"{"type":"ready","block":-1,"blockTime":"1970-01-01T00:00:00Z","blockIntervalMs":5000}"#,
@@ -17,9 +21,9 @@ fn progress_is_read_and_unknown_types_are_ignored() {
             reached(9, Some(Duration::from_secs(120))),
         ),
         (r#"{"type":"block","block":7,"blockTime":"t"}"#, reached(7, None)),
-        (r#"{"type":"new","x":1}"#, GraphProgress::Ignored),
-        ("{}", GraphProgress::Broken),
+        (r#"{"type":"new","x":1}"#, Ok(Reading::default())),
+        ("{}", Err("the graph sent a message outside its contract".to_owned())),
     ] {
-        assert_eq!(read_message(text), expected, "{text}");
+        assert_eq!(GraphStream.read(text), expected, "{text}");
     }
 }

@@ -4,14 +4,14 @@
 //! advances the indexer barrier with every block and requests a snapshot for registry events. When it dies, the next incarnation
 //! catches up from the retained position.
 //!
-//! Its decisions are those of every subscriber ([`svc_wire::block_subscription`]).
+//! It follows the blocks as every subscriber does ([`svc_net::block_subscription`]).
 
 mod actor;
 
 use serde::Serialize;
 use svc_kit::{ActorMessage, RetainedState};
 use svc_net::websocket::{ConnectionEpoch, LinkEvent};
-use svc_wire::event_stream::EventsPage;
+use svc_wire::event_stream::{EventsPage, StreamMessage};
 
 pub use actor::IndexerSubscription;
 
@@ -30,19 +30,14 @@ pub struct SubscriptionPosition {
 
 /// Messages of the subscription's own connection, tasks and timers.
 pub enum Msg {
-    /// The WebSocket connected, disconnected or received a text.
-    Link(LinkEvent),
+    /// The WebSocket connected, disconnected or received a message.
+    Link(LinkEvent<StreamMessage>),
     /// A page of events was read, or could not be.
     PageRead {
         /// Connection during which the read began.
         epoch: ConnectionEpoch,
         /// The page, or the error in words.
         page: Result<EventsPage, String>,
-    },
-    /// No message arrived within the expected time.
-    SilenceElapsed {
-        /// Connection that was silent.
-        epoch: ConnectionEpoch,
     },
     /// The timer for comparing the indexers has fired.
     CompareEndpoints,
@@ -53,7 +48,6 @@ impl ActorMessage for Msg {
         match self {
             Self::Link(_) => "link",
             Self::PageRead { .. } => "drained",
-            Self::SilenceElapsed { .. } => "silent",
             Self::CompareEndpoints => "look",
         }
     }

@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::upstream::ConfirmedHeight;
-use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
+use svc_net::websocket::{LinkConfig, LinkEvent, WebSocketLink};
 use svc_otel::metrics;
 use svc_wire::comet_rpc::SyncInfo;
 use tokio::time::Instant;
 
 use super::{
     Args, Msg,
-    core::{FrameMeaning, NodeLinkCore},
+    core::{NodeFrame, NodeLinkCore, NodeStream},
 };
 use crate::{
     chain::{block_clock::BlockHead, head::select_node},
@@ -41,12 +41,8 @@ impl ActorBehaviour for NodeLink {
     type State = State;
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
-        let mailbox = context.mailbox();
         let config = LinkConfig::with_endpoints("rpc", args.node.endpoints().clone(), "/websocket");
-        let link = WebSocketLink::open(config, move |event| {
-            let mailbox = mailbox.clone();
-            async move { mailbox.send_with_backpressure(Msg::Link(event)).await }
-        });
+        let link = WebSocketLink::open(config, NodeStream::new(&args.address), context.mailbox(), Msg::Link);
         context.send_after(STATUS_INTERVAL, Msg::CheckStatus);
         let state = State { args: Arc::clone(args), core: NodeLinkCore::default(), link, is_quiet: false };
         if !args.release.is_current(&args.node) {
@@ -57,24 +53,7 @@ impl ActorBehaviour for NodeLink {
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         match message {
-            Msg::Link(LinkEvent::Up { epoch }) => {
-                let args = &state.args;
-                let requests = state.core.on_connected(epoch, args.node.origin(), &args.address);
-                for request in requests {
-                    if !state.link.send(epoch, request.to_string()) {
-                        state.link.reconnect(epoch, "the subscriptions could not be sent");
-                    }
-                }
-            }
-            Msg::Link(LinkEvent::Text { epoch, text }) => state.receive(context, epoch, &text),
-            Msg::Link(LinkEvent::Down { .. }) => {
-                state.core.on_disconnected();
-                state.args.clock.with(|clock| clock.is_connected = false);
-                // Another node may accept the next connection, or another release of this one.
-                state.args.release.doubt();
-                state.verify_release(context);
-                state.select_node(context);
-            }
+            Msg::Link(event) => state.receive(context, event),
             Msg::StatusRead(head) => state.compare_status(context, head),
             Msg::CheckStatus => state.check_status(context),
         }
@@ -93,26 +72,39 @@ impl ActorBehaviour for NodeLink {
 }
 
 impl State {
-    fn receive(&mut self, context: &ActorContext<Msg>, epoch: ConnectionEpoch, text: &str) {
-        self.args.clock.with(|clock| clock.last_event_at = Some(wall_clock::now_rfc3339()));
-        match self.core.on_text(text) {
-            FrameMeaning::Included { height, hash, result } => self.args.confirmer.tx_seen(height, hash, result),
-            FrameMeaning::Block(head) => self.record_block(context, head),
-            FrameMeaning::Acknowledged => {}
-            FrameMeaning::Subscribed => {
+    fn receive(&mut self, context: &ActorContext<Msg>, event: LinkEvent<NodeFrame>) {
+        match self.link.accept(event) {
+            Some(LinkEvent::Up { .. }) => self.core.on_connected(self.args.node.origin()),
+            Some(LinkEvent::Ready { .. }) => {
                 self.args.clock.with(|clock| clock.is_connected = true);
                 self.args.confirmer.look_up_all();
                 // A node that was restarted, or another node, may lack a transaction in flight.
                 self.args.signer.doubt();
             }
-            FrameMeaning::Broken(reason) => self.link.reconnect(epoch, reason),
+            Some(LinkEvent::Frame { frame, .. }) => {
+                self.args.clock.with(|clock| clock.last_event_at = Some(wall_clock::now_rfc3339()));
+                match frame {
+                    NodeFrame::Included { height, hash, result } => self.args.confirmer.tx_seen(height, hash, result),
+                    NodeFrame::Block(head) => self.record_block(context, head),
+                    NodeFrame::Acknowledged => {}
+                }
+            }
+            Some(LinkEvent::Down { .. }) => {
+                self.core.on_disconnected();
+                self.args.clock.with(|clock| clock.is_connected = false);
+                // Another node may accept the next connection, or another release of this one.
+                self.args.release.doubt();
+                self.verify_release(context);
+                self.select_node(context);
+            }
+            None => {}
         }
     }
 
     fn check_status(&mut self, context: &ActorContext<Msg>) {
         let check = self.core.on_status_check(self.args.node.origin());
-        if let Some(epoch) = check.reconnect {
-            self.link.reconnect(epoch, "another node is used");
+        if check.reconnects {
+            self.link.reconnect("another node is used");
         }
         if check.compares_nodes {
             self.select_node(context);
@@ -161,8 +153,8 @@ impl State {
         let (is_connected, known_height) = self.args.clock.with(|clock| (clock.is_connected, clock.height));
         if !is_connected {
             self.link.wake();
-        } else if let Some(epoch) = self.core.on_status(known_height, &head) {
-            self.link.reconnect(epoch, format!("the node has block {} and sent no header of it", head.height));
+        } else if self.core.on_status(known_height, &head) {
+            self.link.reconnect(format!("the node has block {} and sent no header of it", head.height));
         } else if !std::mem::replace(&mut self.is_quiet, true) {
             tracing::info!(height = known_height, "the chain is quiet: the node answers and has no newer block");
         }

@@ -16,7 +16,7 @@ mod tests;
 use svc_kit::{ActorMessage, RetainedState};
 use svc_net::{upstream::NodeClient, websocket::LinkEvent};
 
-pub use actor::NodeLink;
+pub use self::{actor::NodeLink, core::NodeFrame};
 
 use crate::{
     chain::{
@@ -30,8 +30,8 @@ use crate::{
 
 /// Messages of the link's own connection and timers.
 pub enum Msg {
-    /// The WebSocket connected, disconnected or received a text.
-    Link(LinkEvent),
+    /// The WebSocket connected, disconnected or received a frame.
+    Link(LinkEvent<NodeFrame>),
     /// The node's status shows this block as the newest.
     StatusRead(BlockHead),
     /// The timer for checking the node's status and the choice of node has fired.

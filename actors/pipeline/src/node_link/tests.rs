@@ -1,9 +1,9 @@
 //! The node link's decisions, frame by frame.
 
-use serde_json::json;
-use svc_net::websocket::ConnectionEpoch;
+use serde_json::{Value, json};
+use svc_net::websocket::{Reading, StreamProtocol};
 
-use super::core::{FrameMeaning, NodeLinkCore, StatusCheck};
+use super::core::{NodeFrame, NodeLinkCore, NodeStream, StatusCheck};
 use crate::chain::block_clock::BlockHead;
 
 fn acknowledgement(id: u64) -> String {
@@ -21,39 +21,36 @@ fn block(height: u64) -> String {
 }
 
 #[test]
-fn a_connection_is_subscribed_after_both_acknowledgements_and_again_after_a_reconnect() {
-    let mut core = NodeLinkCore::default();
-    for _ in 0..2 {
-        let [transactions, blocks] = core.on_connected(ConnectionEpoch::default(), "http://a", "svc1x");
-        assert_eq!(transactions["params"]["query"], "tm.event='Tx' AND tx.acc_seq CONTAINS 'svc1x/'");
-        assert_eq!(blocks["params"]["query"], "tm.event='NewBlockHeader'");
-        assert_eq!(core.on_text(&acknowledgement(1)), FrameMeaning::Acknowledged);
-        assert_eq!(core.on_text(&block(7)), FrameMeaning::Block(head(7)));
-        assert_eq!(core.on_text(&acknowledgement(2)), FrameMeaning::Subscribed);
-        core.on_disconnected();
-    }
+fn a_connection_is_subscribed_after_both_acknowledgements() {
+    let mut stream = NodeStream::new("svc1x");
+    let requests: Vec<Value> =
+        stream.requests().iter().map(|request| serde_json::from_str(request).expect("JSON")).collect();
+    assert_eq!(requests[0]["params"]["query"], "tm.event='Tx' AND tx.acc_seq CONTAINS 'svc1x/'");
+    assert_eq!(requests[1]["params"]["query"], "tm.event='NewBlockHeader'");
+    assert_eq!(requests.len(), 2);
+    let acknowledged = |is_confirmed| Ok(Reading { is_confirmed, ..NodeFrame::Acknowledged.into() });
+    assert_eq!(stream.read(&acknowledgement(1)), acknowledged(false));
+    assert_eq!(stream.read(&block(7)), Ok(NodeFrame::Block(head(7)).into()));
+    assert_eq!(stream.read(&acknowledgement(2)), acknowledged(true));
 }
 
 #[test]
 fn a_frame_that_breaks_the_protocol_ends_the_connection() {
-    let mut core = NodeLinkCore::default();
+    let mut stream = NodeStream::new("svc1x");
     let refusal = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "max_subscriptions_per_client", "data": ""}});
     for (text, expected) in [("not JSON", "not JSON-RPC"), (&refusal.to_string(), "refused a subscription")] {
-        match core.on_text(text) {
-            FrameMeaning::Broken(reason) => assert!(reason.contains(expected), "{reason}"),
-            other => panic!("{text}: {other:?}"),
-        }
+        let reason = stream.read(text).expect_err(text);
+        assert!(reason.contains(expected), "{reason}");
     }
 }
 
 #[test]
 fn a_block_that_no_header_announced_replaces_the_connection() {
     let mut core = NodeLinkCore::default();
-    assert_eq!(core.on_status(7, &head(8)), None, "there is no connection");
-    let epoch = ConnectionEpoch::default();
-    core.on_connected(epoch, "http://a", "svc1x");
-    assert_eq!(core.on_status(7, &head(7)), None, "the chain is quiet");
-    assert_eq!(core.on_status(7, &head(8)), Some(epoch));
+    assert!(!core.on_status(7, &head(8)), "there is no connection");
+    core.on_connected("http://a");
+    assert!(!core.on_status(7, &head(7)), "the chain is quiet");
+    assert!(core.on_status(7, &head(8)));
 }
 
 #[test]
@@ -61,11 +58,10 @@ fn a_connection_follows_the_choice_of_node_and_nodes_are_compared_every_fifth_ch
     let mut core = NodeLinkCore::default();
     let first = core.on_status_check("http://a");
     assert_eq!(first, StatusCheck { compares_nodes: true, ..StatusCheck::default() });
-    let epoch = ConnectionEpoch::default();
-    core.on_connected(epoch, "http://a", "svc1x");
+    core.on_connected("http://a");
     assert_eq!(core.on_status_check("http://a"), StatusCheck::default());
     let elsewhere = core.on_status_check("http://b");
-    assert_eq!(elsewhere, StatusCheck { reconnect: Some(epoch), ..StatusCheck::default() });
+    assert_eq!(elsewhere, StatusCheck { reconnects: true, ..StatusCheck::default() });
     core.on_disconnected();
     let compared: Vec<bool> = (0..7).map(|_| core.on_status_check("http://b").compares_nodes).collect();
     assert_eq!(compared, [false, false, true, false, false, false, false]);

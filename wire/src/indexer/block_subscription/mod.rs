@@ -51,8 +51,6 @@ pub fn is_full_page(page: &EventsPage) -> bool {
 /// An effect of the subscription.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SubscriptionEffect {
-    /// Send `subscribe`.
-    Subscribe,
     /// Read a page of events.
     ReadPage {
         /// Height after which the page begins.
@@ -75,10 +73,10 @@ pub enum SubscriptionEffect {
         /// The reason.
         reason: &'static str,
     },
-    /// Expect a block within `2 × interval`, or the shortest silence that counts.
-    ArmSilenceTimer {
-        /// The announced interval.
-        interval_ms: u64,
+    /// A block has more events than a page, and this indexer cannot continue inside a block: its other events are lost.
+    LoseEvents {
+        /// The block.
+        height: u64,
     },
 }
 
@@ -113,11 +111,8 @@ pub struct SubscriptionCore {
     buffered_blocks: VecDeque<BlockMessage>,
     seen_keys: HashSet<EventKey>,
     key_order: VecDeque<EventKey>,
-    interval_ms: u64,
     /// The page that was requested last: its height and cursor.
     requested_page: (u64, Option<String>),
-    /// A block whose events do not fit into a page of an indexer without cursors.
-    unreadable_block: Option<u64>,
 }
 
 impl SubscriptionCore {
@@ -129,9 +124,7 @@ impl SubscriptionCore {
             buffered_blocks: VecDeque::new(),
             seen_keys: HashSet::new(),
             key_order: VecDeque::new(),
-            interval_ms: 0,
             requested_page: (0, None),
-            unreadable_block: None,
         }
     }
 
@@ -146,10 +139,9 @@ impl SubscriptionCore {
     }
 
     /// A connection is open.
-    pub fn on_connected(&mut self) -> Vec<SubscriptionEffect> {
+    pub fn on_connected(&mut self) {
         self.phase = SubscriptionPhase::Ready;
         self.buffered_blocks.clear();
-        Vec::new()
     }
 
     /// The connection has ended.
@@ -161,14 +153,9 @@ impl SubscriptionCore {
     /// The server sent a message.
     pub fn on_message(&mut self, message: StreamMessage) -> Vec<SubscriptionEffect> {
         match message {
-            StreamMessage::Ready { block, block_interval_ms, .. } => {
-                self.interval_ms = block_interval_ms;
+            StreamMessage::Ready { block, .. } => {
                 self.phase = SubscriptionPhase::Subscribing;
-                vec![
-                    SubscriptionEffect::ArmSilenceTimer { interval_ms: block_interval_ms },
-                    SubscriptionEffect::PublishHeight { height: block.saturating_sub(1) },
-                    SubscriptionEffect::Subscribe,
-                ]
+                vec![SubscriptionEffect::PublishHeight { height: block.saturating_sub(1) }]
             }
             StreamMessage::Subscribed { block, .. } if self.phase == SubscriptionPhase::Subscribing => {
                 let until = block.saturating_sub(1);
@@ -191,20 +178,19 @@ impl SubscriptionCore {
 
     /// A block has arrived. Blocks below the `subscribed` height may still arrive and are kept; duplicates are dropped.
     fn on_block(&mut self, block: BlockMessage) -> Vec<SubscriptionEffect> {
-        let mut effects = vec![SubscriptionEffect::ArmSilenceTimer { interval_ms: self.interval_ms }];
         match self.phase {
-            SubscriptionPhase::Live => effects.extend(self.apply_block(block)),
+            SubscriptionPhase::Live => self.apply_block(block),
             SubscriptionPhase::Subscribing | SubscriptionPhase::CatchingUp { .. }
                 if self.buffered_blocks.len() < MAX_BUFFERED_BLOCKS =>
             {
-                self.buffered_blocks.push_back(block)
+                self.buffered_blocks.push_back(block);
+                Vec::new()
             }
             SubscriptionPhase::Subscribing | SubscriptionPhase::CatchingUp { .. } => {
-                effects.push(SubscriptionEffect::Reconnect { reason: "the catch-up is slower than the chain" })
+                vec![SubscriptionEffect::Reconnect { reason: "the catch-up is slower than the chain" }]
             }
-            SubscriptionPhase::Connecting | SubscriptionPhase::Ready => {}
+            SubscriptionPhase::Connecting | SubscriptionPhase::Ready => Vec::new(),
         }
-        effects
     }
 
     fn apply_block(&mut self, block: BlockMessage) -> Vec<SubscriptionEffect> {
@@ -233,7 +219,7 @@ impl SubscriptionCore {
                 let mut next = (last.saturating_sub(1), cursor);
                 if next == self.requested_page && next.1.is_none() {
                     // One block has more events than a page, and this indexer cannot continue inside a block.
-                    self.unreadable_block = Some(last);
+                    effects.push(SubscriptionEffect::LoseEvents { height: last });
                     next.0 = last;
                 }
                 // A cursor that leads to the same page again would never end.
@@ -251,11 +237,6 @@ impl SubscriptionCore {
         }
     }
 
-    /// Takes the block whose events were not read in full.
-    pub fn take_unreadable_block(&mut self) -> Option<u64> {
-        self.unreadable_block.take()
-    }
-
     fn request_page(&mut self, after: u64, cursor: Option<String>) -> SubscriptionEffect {
         self.requested_page = (after, cursor.clone());
         SubscriptionEffect::ReadPage { after, cursor }
@@ -264,19 +245,6 @@ impl SubscriptionCore {
     /// A page of events could not be read.
     pub fn on_page_failure(&mut self) -> Vec<SubscriptionEffect> {
         vec![SubscriptionEffect::Reconnect { reason: "the events could not be read" }]
-    }
-
-    /// No block arrived within the expected time.
-    pub fn on_silence(&self) -> Vec<SubscriptionEffect> {
-        match self.phase {
-            SubscriptionPhase::Connecting => Vec::new(),
-            SubscriptionPhase::Ready
-            | SubscriptionPhase::Subscribing
-            | SubscriptionPhase::CatchingUp { .. }
-            | SubscriptionPhase::Live => {
-                vec![SubscriptionEffect::Reconnect { reason: "the indexer sends no blocks" }]
-            }
-        }
     }
 
     fn go_live(&mut self) -> Vec<SubscriptionEffect> {

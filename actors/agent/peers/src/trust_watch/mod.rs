@@ -4,16 +4,20 @@
 //! without one are unknown. Without the stream a decision is kept for its time, and no longer.
 
 mod actor;
+mod core;
+#[cfg(test)]
+mod tests;
 
 use svc_kit::{ActorMessage, Handle, supervision::ChildSpec};
 use svc_net::{upstream::UpstreamEndpoints, websocket::LinkEvent};
+use svc_wire::trust_stream::TrustBlock;
 
 use crate::gate::TrustGate;
 
 /// Messages of the watch's own connection.
 pub enum Msg {
-    /// The WebSocket connected, disconnected or received a text.
-    Link(LinkEvent),
+    /// The WebSocket connected, disconnected or received a block.
+    Link(LinkEvent<TrustBlock>),
 }
 
 impl ActorMessage for Msg {
