@@ -99,6 +99,7 @@ pub mod actor;
 pub mod backoff;
 mod retained_state;
 pub mod runtime;
+mod session_directory;
 pub mod supervision;
 mod task_group;
 #[cfg(test)]
@@ -107,4 +108,5 @@ pub mod wall_clock;
 
 pub use actor::{ActorBehaviour, ActorContext, ActorFailure, ActorMessage, AskError, Handle, Mailbox, ReplyPort};
 pub use retained_state::RetainedState;
+pub use session_directory::{Session, SessionDirectory, SessionError, SessionLease};
 pub use task_group::{TaskGroup, TaskLimitError};

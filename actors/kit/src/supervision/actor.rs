@@ -92,6 +92,8 @@ impl Actor for SupervisorActor {
             child_by_actor: HashMap::new(),
             next_id: 0,
         };
+        // A restart begins without the children that were added to an earlier incarnation.
+        tree.publish_children();
         for child in spec.children {
             let name = child.probe.name();
             let id = tree.add_child(child);

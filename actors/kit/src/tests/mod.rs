@@ -5,4 +5,5 @@ mod ask_through_restarts;
 mod embedding;
 mod fixture;
 mod mailbox;
+mod sessions;
 mod supervision;
