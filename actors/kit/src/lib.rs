@@ -1,4 +1,4 @@
-//! Actors: supervision, handles, mailboxes, tasks and retained state.
+//! Actors: supervision, handles, mailboxes, tasks, retained state and sessions.
 //!
 //! ractor has processes, mailboxes, links between parent and child, and kill. This crate adds the parts of OTP that ractor
 //! lacks: [child specifications](supervision::ChildSpec) with restart policies, [handles](Handle) that survive restarts, a limit
@@ -104,9 +104,11 @@ pub mod supervision;
 mod task_group;
 #[cfg(test)]
 mod tests;
+mod wake_timer;
 pub mod wall_clock;
 
 pub use actor::{ActorBehaviour, ActorContext, ActorFailure, ActorMessage, AskError, Handle, Mailbox, ReplyPort};
 pub use retained_state::RetainedState;
 pub use session_directory::{Session, SessionDirectory, SessionError, SessionLease};
 pub use task_group::{TaskGroup, TaskLimitError};
+pub use wake_timer::WakeTimer;

@@ -54,7 +54,7 @@ struct Entry<S> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// Too many run.
-    #[error("{limit} sessions run")]
+    #[error("{limit} sessions are open")]
     TooMany {
         /// The bound.
         limit: usize,

@@ -271,8 +271,7 @@ impl Agent {
         let indexer = UpstreamEndpoints::new(UpstreamKind::Indexer, &events.indexer)?;
         let (notifications, max_stored) = (Arc::new(OnceLock::new()), events.max_stored);
         store.settle_interrupted(None, wall_clock::now().seconds, age(config.peers.outbox_age)).await?;
-        let sessions = Supervisor::new("peer_sessions");
-        let directory = PeerDirectory::new(sessions.clone());
+        let directory = PeerDirectory::default();
         let (ttl, resolve_timeout) = (config.peers.trust_ttl, config.peers.resolve_timeout);
         let essential_schemas =
             (credential_settings.essential_schemas.clone(), credential_settings.own_essential_schemas());
@@ -285,8 +284,7 @@ impl Agent {
             ttl,
         );
         children.push(trust_watch::child_spec(trust_watch::Args { indexer: indexer.clone(), gate: gate.clone() }));
-        let flow_sessions = Supervisor::new("flow_sessions");
-        let flow_directory = FlowDirectory::new(flow_sessions.clone(), config.flows.actors);
+        let flow_directory = FlowDirectory::new(config.flows.actors);
         let hearing = FlowHearing::new(HearingParts {
             chain: chain.clone(),
             store: store.clone(),
@@ -326,8 +324,7 @@ impl Agent {
             asker,
             max_events,
         });
-        children.push(ChildSpec::supervisor(&sessions, || SupervisorSpec::one_for_one(Vec::new())));
-        children.push(directory.child_spec(Arc::new(peers.clone())));
+        children.extend(directory.child_specs(Arc::new(peers.clone())));
         let claims =
             ClaimSources { directory: config.flows.claims_directory.clone(), essential: config.flows.claims.clone() };
         let flows = FlowService::new(FlowParts {
@@ -342,8 +339,7 @@ impl Agent {
             directory: flow_directory.clone(),
             issuer,
         });
-        children.push(ChildSpec::supervisor(&flow_sessions, || SupervisorSpec::one_for_one(Vec::new())));
-        children.push(flow_directory.child_spec(flows.to_work()));
+        children.extend(flow_directory.child_specs(flows.to_work()));
         let users = EventUsers {
             config: events,
             scope: scope.clone(),

@@ -5,13 +5,12 @@ use std::{sync::Arc, time::Duration};
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use svc_kit::wall_clock::now_millis;
-use svc_kit::{ActorBehaviour, ActorContext, ActorFailure};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, WakeTimer};
 use svc_otel::metrics;
-use tokio::{task::AbortHandle, time::Instant};
 
 use super::{
     DueFlows, FlowDirectory, FlowWork, Msg, ParticipantPage,
-    reading::{NamedParticipant, ReadEnd, ReadStep, Reading},
+    core::{NamedParticipant, ReadEnd, ReadStep, Reading},
 };
 
 /// Flows that are started at a time.
@@ -46,8 +45,7 @@ pub(crate) struct State {
     reading: Reading,
     /// Whether participants are read again behind a pause.
     is_pausing: bool,
-    timer: Option<(Instant, AbortHandle)>,
-    looked_at: Option<Instant>,
+    timer: WakeTimer,
 }
 
 /// The actor that starts and ends the sessions of flows.
@@ -69,8 +67,7 @@ impl ActorBehaviour for FlowDirectoryActor {
             args: Arc::clone(args),
             reading: Reading::default(),
             is_pausing: false,
-            timer: None,
-            looked_at: None,
+            timer: WakeTimer::new(MIN_PAUSE),
         })
     }
 
@@ -86,12 +83,12 @@ impl ActorBehaviour for FlowDirectoryActor {
                     }
                 }
             }
-            Msg::DueAt(at) => state.wake_after(context, time_until(at).clamp(MIN_PAUSE, MAX_PAUSE)),
+            Msg::DueAt(at) => state.timer.wake_after(context, time_until(at).clamp(MIN_PAUSE, MAX_PAUSE), Msg::Wake),
             Msg::AtRest(id, wakes) => {
                 let was_full = !directory.has_place();
                 directory.end(&id, wakes).await;
                 // A change that came in between has left the flow due.
-                state.wake_after(context, if was_full { Duration::ZERO } else { MIN_PAUSE });
+                state.timer.wake_after(context, if was_full { Duration::ZERO } else { MIN_PAUSE }, Msg::Wake);
             }
             Msg::Participants(named) => {
                 state.reading.name(named);
@@ -146,12 +143,9 @@ impl ActorBehaviour for FlowDirectoryActor {
 impl State {
     /// Starts the sessions of flows that are due.
     async fn look(&mut self, context: &ActorContext<Msg>) {
-        let since = self.looked_at.map_or(MIN_PAUSE, |at| at.elapsed());
-        if since < MIN_PAUSE {
-            self.wake_after(context, MIN_PAUSE - since);
+        if !self.timer.begin(context, Msg::Wake) {
             return;
         }
-        self.looked_at = Some(Instant::now());
         let Args { work, directory } = &*self.args;
         let pause = match work.due(BATCH).await {
             Ok(DueFlows { ids, first_at }) => {
@@ -177,17 +171,7 @@ impl State {
                 Duration::from_secs(5)
             }
         };
-        self.wake_after(context, pause);
-    }
-
-    fn wake_after(&mut self, context: &ActorContext<Msg>, pause: Duration) {
-        let due = Instant::now() + pause;
-        if self.timer.as_ref().is_some_and(|(earlier, _)| *earlier > Instant::now() && *earlier <= due) {
-            return;
-        }
-        if let Some((_, timer)) = self.timer.replace((due, context.send_after(pause, Msg::Wake))) {
-            timer.abort();
-        }
+        self.timer.wake_after(context, pause, Msg::Wake);
     }
 
     /// Reads the next part of the participants.

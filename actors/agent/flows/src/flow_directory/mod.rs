@@ -1,26 +1,21 @@
 //! The directory of flows: starts a session for a flow that is due, and ends it when nothing is left to be done. It also has the
 //! participants read that registry events name, and now and then those of all flows that are under way.
 //!
-//! It owns the table of sessions and the participants that are still to be read. Sessions run under a supervisor of their own. When the
-//! directory dies, the sessions go on; its next incarnation reads the due flows from the store, and all participants at the node.
+//! It owns the participants that are still to be read, and starts and ends the sessions of a [`SessionDirectory`]. When the directory
+//! dies, the sessions go on; its next incarnation reads the due flows from the store, and all participants at the node.
 
 mod actor;
-mod reading;
+mod core;
+#[cfg(test)]
+mod tests;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use svc_agent_store::{AgentStoreError, WrittenFlow};
-use svc_kit::{
-    ActorMessage, Handle,
-    supervision::{ChildSpec, Supervisor},
-    wall_clock::now_millis,
-};
+use svc_kit::{ActorMessage, Handle, SessionDirectory, supervision::ChildSpec, wall_clock::now_millis};
 
-pub use self::reading::NamedParticipant;
+pub use self::core::NamedParticipant;
 use crate::flow_session::{self, FlowSessionHandle, FlowSteps};
 
 /// Messages that may wait: events of one block, and one of each other kind.
@@ -83,7 +78,7 @@ pub(crate) enum Msg {
     /// The flows are counted.
     Measure,
     /// A reading of participants has ended.
-    Read(reading::ReadEnd),
+    Read(core::ReadEnd),
 }
 
 impl ActorMessage for Msg {
@@ -104,91 +99,60 @@ impl ActorMessage for Msg {
     }
 }
 
-struct Entry {
-    session: FlowSessionHandle,
-    child: u64,
-    /// Times that the session was woken.
-    wakes: u64,
-}
-
 /// The sessions, and the address of the directory.
 #[derive(Clone)]
-pub struct FlowDirectory(Arc<Inner>);
-
-struct Inner {
+pub struct FlowDirectory {
     actor: Handle<Msg>,
-    sessions: Supervisor,
-    table: Mutex<HashMap<Arc<str>, Entry>>,
-    max_sessions: usize,
+    sessions: SessionDirectory<Arc<str>, FlowSessionHandle>,
 }
 
 impl FlowDirectory {
-    /// A directory whose sessions run under a supervisor.
-    pub fn new(sessions: Supervisor, max_sessions: usize) -> Self {
+    /// A directory without sessions.
+    pub fn new(max_sessions: usize) -> Self {
         let actor = Handle::new("flow_directory", "flow_directory", MAILBOX);
-        Self(Arc::new(Inner { actor, sessions, table: Mutex::default(), max_sessions }))
+        Self { actor, sessions: SessionDirectory::new("flow_sessions", max_sessions) }
     }
 
-    /// The child specification that starts the actor.
-    pub fn child_spec(&self, work: Arc<dyn FlowWork>) -> ChildSpec {
+    /// The child specifications that start the supervisor of the sessions and the actor.
+    pub fn child_specs(&self, work: Arc<dyn FlowWork>) -> [ChildSpec; 2] {
         let args = actor::Args { work, directory: self.clone() };
-        ChildSpec::worker::<actor::FlowDirectoryActor>(&self.0.actor, args)
-    }
-
-    fn with_table<T>(&self, change: impl FnOnce(&mut HashMap<Arc<str>, Entry>) -> T) -> T {
-        change(&mut self.0.table.lock().unwrap_or_else(PoisonError::into_inner))
+        [self.sessions.child_spec(), ChildSpec::worker::<actor::FlowDirectoryActor>(&self.actor, args)]
     }
 
     /// Sessions that run.
     pub fn session_count(&self) -> usize {
-        self.with_table(|table| table.len())
+        self.sessions.session_count()
     }
 
     /// Whether another session may run.
     fn has_place(&self) -> bool {
-        self.session_count() < self.0.max_sessions
+        self.sessions.has_place()
     }
 
     /// Wakes the session of a flow. False when it does not run.
     fn wake_running(&self, flow_id: &str) -> bool {
-        self.with_table(|table| match table.get_mut(flow_id) {
-            Some(entry) if entry.session.has_ended() => {
-                table.remove(flow_id);
-                false
-            }
-            Some(entry) => {
-                entry.wakes += 1;
-                entry.session.wake(entry.wakes);
-                true
-            }
-            None => false,
-        })
+        let Some(session) = self.sessions.running(flow_id) else { return false };
+        session.wake(session.number());
+        true
     }
 
     /// Starts the session of a flow.
     async fn start(&self, flow_id: &str, work: &Arc<dyn FlowWork>) {
         let flow_id: Arc<str> = flow_id.into();
-        let session = FlowSessionHandle::new(&flow_id);
-        let steps = Arc::clone(work) as Arc<dyn FlowSteps>;
-        let args = flow_session::Args { flow_id: Arc::clone(&flow_id), steps };
-        match self.0.sessions.add(session.child_spec(args)).await {
-            Ok(child) => {
-                self.with_table(|table| table.insert(flow_id, Entry { session, child, wakes: 0 }));
-            }
-            Err(error) => tracing::warn!(%error, "the session of a flow cannot be started"),
+        let describe = || {
+            let session = FlowSessionHandle::new(&flow_id);
+            let steps = Arc::clone(work) as Arc<dyn FlowSteps>;
+            let child = session.child_spec(flow_session::Args { flow_id: Arc::clone(&flow_id), steps });
+            (session, child)
+        };
+        if let Err(error) = self.sessions.session(Arc::clone(&flow_id), describe).await {
+            tracing::warn!(%error, "the session of a flow cannot be started");
         }
     }
 
     /// Ends the session of a flow, unless it was woken since.
     async fn end(&self, flow_id: &str, wakes: u64) {
-        let ended = self.with_table(|table| {
-            let is_at_rest = table.get(flow_id).is_some_and(|entry| entry.wakes == wakes);
-            if is_at_rest { table.remove(flow_id) } else { None }
-        });
-        if let Some(entry) = ended {
-            // A supervisor that has ended has ended its sessions too.
-            let _ = self.0.sessions.remove(entry.child).await;
-        }
+        self.sessions.end_at_rest(flow_id, wakes).await;
     }
 
     /// Tells of flows that were changed by a message or a call. One with a step is taken at once, one that waits for people in its time.
@@ -202,34 +166,34 @@ impl FlowDirectory {
             }
         }
         if !changed.is_empty() {
-            self.0.actor.notify(Msg::Changed(changed));
+            self.actor.notify(Msg::Changed(changed));
         }
     }
 
     /// Tells of a flow that is due at a time, in milliseconds since the epoch.
     pub fn due_at(&self, at: i64) {
-        self.0.actor.notify(Msg::DueAt(at));
+        self.actor.notify(Msg::DueAt(at));
     }
 
     /// Tells of participants that registry events name.
     pub fn participants_changed(&self, named: Vec<NamedParticipant>) {
         if !named.is_empty() {
-            self.0.actor.notify(Msg::Participants(named));
+            self.actor.notify(Msg::Participants(named));
         }
     }
 
     /// Tells of grants that registry events name.
     pub fn grants_changed(&self) {
-        self.0.actor.notify(Msg::WakeWaiting);
+        self.actor.notify(Msg::WakeWaiting);
     }
 
     /// Has the participants of all flows read: events may have been missed.
     pub fn read_all(&self) {
-        self.0.actor.notify(Msg::ReadAll);
+        self.actor.notify(Msg::ReadAll);
     }
 
     /// Tells of a session that has nothing to do.
     pub fn session_is_at_rest(&self, flow_id: &Arc<str>, wakes: u64) {
-        self.0.actor.notify(Msg::AtRest(Arc::clone(flow_id), wakes));
+        self.actor.notify(Msg::AtRest(Arc::clone(flow_id), wakes));
     }
 }

@@ -13,8 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use svc_kit::{
-    ActorMessage, Handle,
-    actor::ActorStatus,
+    ActorMessage, Handle, Session,
     supervision::{ChildSpec, RestartMode},
 };
 
@@ -72,6 +71,12 @@ pub(crate) struct Args {
 #[derive(Clone)]
 pub(crate) struct FlowSessionHandle(Handle<Msg>);
 
+impl Session for FlowSessionHandle {
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+}
+
 impl FlowSessionHandle {
     /// The address of a session that is still to be started.
     pub fn new(flow_id: &str) -> Self {
@@ -81,11 +86,6 @@ impl FlowSessionHandle {
     /// The child specification. A session that dies is started again while its flow is due.
     pub fn child_spec(&self, args: Args) -> ChildSpec {
         ChildSpec::worker::<actor::FlowSession>(&self.0, args).restart_mode(RestartMode::Temporary)
-    }
-
-    /// Whether the session has ended.
-    pub fn has_ended(&self) -> bool {
-        self.0.status() == ActorStatus::Stopped
     }
 
     /// Tells of a change of the flow.

@@ -9,7 +9,10 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use svc_kit::supervision::{Supervisor, SupervisorSpec};
+use svc_kit::{
+    Session,
+    supervision::{Supervisor, SupervisorSpec},
+};
 use tokio::sync::Notify;
 
 use super::{

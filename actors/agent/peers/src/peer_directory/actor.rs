@@ -3,9 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, WakeTimer, wall_clock};
 use svc_otel::metrics;
-use tokio::{task::AbortHandle, time::Instant};
 
 use super::{DirectoryWork, Msg, PeerDirectory};
 
@@ -27,8 +26,7 @@ pub(crate) struct Args {
 /// State of the directory.
 pub(crate) struct State {
     args: Arc<Args>,
-    timer: Option<(Instant, AbortHandle)>,
-    looked_at: Option<Instant>,
+    timer: WakeTimer,
 }
 
 /// The actor that starts and ends sessions.
@@ -43,22 +41,19 @@ impl ActorBehaviour for PeerDirectoryActor {
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         context.mailbox().send(Msg::Wake);
         context.send_after(CLEAN_PAUSE, Msg::Clean);
-        Ok(State { args: Arc::clone(args), timer: None, looked_at: None })
+        Ok(State { args: Arc::clone(args), timer: WakeTimer::new(MIN_PAUSE) })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let Args { directory, work } = &*Arc::clone(&state.args);
         match message {
             Msg::Wake => {
-                let since = state.looked_at.map_or(MIN_PAUSE, |at| at.elapsed());
-                if since < MIN_PAUSE {
-                    state.wake_after(context, MIN_PAUSE - since);
+                if !state.timer.begin(context, Msg::Wake) {
                     return Ok(());
                 }
-                state.looked_at = Some(Instant::now());
                 let pause = wake_due(&**work).await;
                 metrics::record_peer_sessions(directory.session_count());
-                state.wake_after(context, pause);
+                state.timer.wake_after(context, pause, Msg::Wake);
             }
             Msg::SessionIdle(peer) => directory.end_idle(&peer).await,
             Msg::Clean => {
@@ -84,18 +79,6 @@ async fn wake_due(work: &dyn DirectoryWork) -> Duration {
         Err(error) => {
             tracing::warn!(%error, "the outbox to peers cannot be read");
             Duration::from_secs(5)
-        }
-    }
-}
-
-impl State {
-    fn wake_after(&mut self, context: &ActorContext<Msg>, pause: Duration) {
-        let due = Instant::now() + pause;
-        if self.timer.as_ref().is_some_and(|(earlier, _)| *earlier > Instant::now() && *earlier <= due) {
-            return;
-        }
-        if let Some((_, timer)) = self.timer.replace((due, context.send_after(pause, Msg::Wake))) {
-            timer.abort();
         }
     }
 }

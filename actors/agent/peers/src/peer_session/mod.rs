@@ -20,8 +20,7 @@ use futures::future::BoxFuture;
 use svc_agent_store::{AgentStoreError, QueuedMessage, SentMessage};
 use svc_didcomm::{Message, delivery::Attempt, from_prior::FromPrior};
 use svc_kit::{
-    ActorMessage, AskError, Handle, ReplyPort,
-    actor::ActorStatus,
+    ActorMessage, AskError, Handle, ReplyPort, Session,
     supervision::{ChildSpec, RestartMode},
 };
 use svc_net::didcomm::{PeerSocket, Receipt};
@@ -163,6 +162,12 @@ pub(crate) struct Args {
 #[derive(Clone)]
 pub(crate) struct PeerSessionHandle(Handle<Msg>);
 
+impl Session for PeerSessionHandle {
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+}
+
 impl PeerSessionHandle {
     /// The address of a session that is still to be started. `name` says nothing about the peer.
     pub fn new(name: &str) -> Self {
@@ -172,11 +177,6 @@ impl PeerSessionHandle {
     /// The child specification. A session that dies is started again when its peer has work.
     pub fn child_spec(&self, args: Args) -> ChildSpec {
         ChildSpec::worker::<actor::PeerSession>(&self.0, args).restart_mode(RestartMode::Temporary)
-    }
-
-    /// Whether the session has ended.
-    pub fn has_ended(&self) -> bool {
-        self.0.status() == ActorStatus::Stopped
     }
 
     /// Takes a message of the peer.

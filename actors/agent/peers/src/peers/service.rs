@@ -10,7 +10,7 @@ use serde_json::Value;
 use svc_agent_core::{peer_tag::peer_tag, peers::PeerLimits};
 use svc_agent_store::{AgentStore, AgentStoreError, guard::StoreGuardHandle};
 use svc_didcomm::Refusal as MessageRefusal;
-use svc_kit::wall_clock;
+use svc_kit::{SessionError, wall_clock};
 use svc_net::{didcomm::OutboundClient, fetch::BoundedFetcher};
 use svc_otel::metrics;
 use tokio::sync::watch;
@@ -28,7 +28,7 @@ use crate::{
     access_granter::AccessGranterHandle,
     courier::CourierHandle,
     gate::TrustGate,
-    peer_directory::{DirectoryWork, PeerDirectory, SessionError, SessionLease},
+    peer_directory::{DirectoryWork, PeerDirectory, SessionLease},
     peer_session,
 };
 use svc_agent_identity::keeper::KeeperHandle;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 /// Participants that events have named and that wait; beyond them, all flows are read.
-const MAX_NAMED: usize = 10_000;
+pub(super) const MAX_NAMED: usize = 10_000;
 /// Attempts to read a participant before the next reading of all has to find it: a node may be silent or behind for long, and an index
 /// may name heights that never come.
-const MAX_ATTEMPTS: u32 = 30;
+pub(super) const MAX_ATTEMPTS: u32 = 30;
 
 /// A participant that is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,77 +139,5 @@ impl Reading {
     /// Whether participants wait that need no pause.
     pub fn has_named(&self) -> bool {
         !self.named.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn page(after: Option<&str>, is_whole: bool) -> Option<ReadStep> {
-        Some(ReadStep::Page { after: after.map(str::to_owned), is_whole })
-    }
-
-    fn at(height: u64, ids: impl IntoIterator<Item = u64>) -> Vec<NamedParticipant> {
-        ids.into_iter().map(|id| NamedParticipant { id, height }).collect()
-    }
-
-    #[test]
-    fn events_go_before_pages_and_a_failed_part_is_read_again() {
-        let mut reading = Reading::default();
-        assert_eq!(reading.begin(), None);
-        reading.want(false);
-        assert_eq!(reading.begin(), page(None, false));
-        reading.name(at(7, [3, 1]));
-        assert_eq!(reading.begin(), None, "one part at a time");
-        assert!(reading.ended(ReadEnd::Page(Some(Some("f".into())))));
-        assert_eq!(reading.begin(), Some(ReadStep::Named(at(7, [1, 3]))));
-        assert!(!reading.ended(ReadEnd::Named(at(7, [3]))));
-        assert!(!reading.has_named());
-        reading.name(at(8, [4]));
-        assert_eq!(reading.begin(), Some(ReadStep::Named(at(8, [4]))), "others do not wait for the pause");
-        assert!(reading.ended(ReadEnd::Named(vec![])));
-        reading.pause_over();
-        reading.name(at(6, [3]));
-        assert_eq!(reading.begin(), Some(ReadStep::Named(at(7, [3]))), "the later height counts");
-        assert!(reading.ended(ReadEnd::Named(vec![])));
-        reading.pause_over();
-        assert_eq!(reading.begin(), page(Some("f"), false));
-        assert!(!reading.ended(ReadEnd::Page(None)));
-        reading.want(true);
-        assert_eq!(reading.begin(), page(Some("f"), false), "the page once more");
-        assert!(reading.ended(ReadEnd::Page(Some(None))));
-        assert_eq!(reading.begin(), page(None, true));
-        assert!(reading.ended(ReadEnd::Page(Some(None))));
-        assert_eq!(reading.begin(), None);
-    }
-
-    #[test]
-    fn a_height_that_never_comes_is_given_up_and_the_next_reading_is_whole() {
-        let mut reading = Reading::default();
-        let unreachable = at(u64::MAX, [5]);
-        for attempt in 0..MAX_ATTEMPTS {
-            reading.name(if attempt == 0 { unreachable.clone() } else { Vec::new() });
-            reading.pause_over();
-            assert_eq!(reading.begin(), Some(ReadStep::Named(unreachable.clone())), "attempt {attempt}");
-            assert!(!reading.ended(ReadEnd::Named(unreachable.clone())));
-        }
-        reading.pause_over();
-        assert_eq!(reading.begin(), None);
-        for is_whole in [true, false] {
-            reading.want(false);
-            assert_eq!(reading.begin(), page(None, is_whole));
-            assert!(reading.ended(ReadEnd::Page(Some(None))));
-        }
-    }
-
-    #[test]
-    fn too_many_names_become_a_reading_of_all() {
-        let mut reading = Reading::default();
-        reading.name(at(1, 0..MAX_NAMED as u64));
-        let Some(ReadStep::Named(some)) = reading.begin() else { panic!("a part") };
-        assert!(!reading.ended(ReadEnd::Named(some)));
-        reading.name(at(1, [u64::MAX]));
-        assert_eq!(reading.begin(), page(None, true));
     }
 }
