@@ -1,4 +1,7 @@
 //! The checks of an access token (RFC 9068). Pure.
+//!
+//! Tokens of agents have a reader of their own in `svc_trust::access`, which is stricter: keys come from the issuer's own key set here, and
+//! from documents of strangers there. A test shows the difference.
 
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use serde::Deserialize;
@@ -200,5 +203,25 @@ mod tests {
         let key = key_set::find_key(&key_set(&signer), &read).expect("a key");
         assert!(verify(&other, &read, &key, &config(), NOW).is_err(), "a signature of another key");
         assert_eq!(read_head("0123456789abcdef0123456789abcdef").expect("no token"), None);
+    }
+
+    /// The reason why tokens of agents are not read with this library: under a key of small order a signature verifies that no key has made.
+    #[test]
+    fn the_library_accepts_a_key_of_small_order_and_the_reader_of_agents_tokens_does_not() {
+        let neutral: [u8; 32] = std::array::from_fn(|at| u8::from(at == 0));
+        let jwk =
+            json!({"kty": "OKP", "crv": "Ed25519", "kid": "one", "x": URL_SAFE_NO_PAD.encode(neutral), "use": "sig"});
+        let keys = key_set::read_key_set(json!({"keys": [jwk]}).to_string().as_bytes()).expect("a set");
+        let claims = json!({"iss": "https://issuer.example", "aud": "https://svc.example/mcp", "exp": NOW + 60, "sub": "person"});
+        let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", encode(&json!({"alg": "EdDSA", "kid": "one"})), encode(&claims));
+        // No secret key has made this signature: the neutral point, and zero.
+        let signature: [u8; 64] = std::array::from_fn(|at| u8::from(at == 0));
+        let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature));
+        let head = read_head(&token).expect("a token").expect("a token");
+        let key = key_set::find_key(&keys, &head).expect("a key");
+        assert!(verify(&token, &head, &key, &config(), NOW).is_ok());
+        let weak = ed25519_dalek::VerifyingKey::from_bytes(&neutral).expect("a point");
+        assert!(weak.is_weak() && weak.verify_strict(signed.as_bytes(), &signature.into()).is_err());
     }
 }

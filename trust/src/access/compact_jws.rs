@@ -1,4 +1,9 @@
 //! A compact JWS with an Ed25519 signature, and the reasons for which one is refused.
+//!
+//! The tool server reads tokens of an OAuth issuer with a library, `jsonwebtoken`. That library is not used here: its Ed25519 accepts keys
+//! of small order, under which signatures verify that were never made, and the keys here come from documents of strangers; it ignores
+//! unknown and repeated members of a header; and it writes the members of a header in its own order, while the texts of tokens are fixed.
+//! Nor does this reader serve OAuth, whose issuers sign with RSA and P-256.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
