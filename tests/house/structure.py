@@ -11,6 +11,8 @@ The measures, over the product code that import_circles.py reads:
 - `Result<Result<`: an outcome of two kinds that has no name.
 - Import rules of docs/architecture.md. The table of crates equals the dependencies of the Cargo.toml files, each row uses only rows below
   it, and operator, indexer and agent do not reach each other. Every actor stands in a tree of the page.
+- Files of an actor. The folder of an actor has `actor.rs`, `mod.rs`, and `core` and `tests` as a file or a folder, or docs/architecture.md
+  says which it lacks; a row that is not true any more leaves the page.
 - Walks of docs/architecture.md. The files of a walk exist, stand there once, and are numbered.
 
 Limits.
@@ -57,6 +59,8 @@ CRATE = re.compile(r"`(svc(?:-\w+)*)`")
 USES = re.compile(r"^\| (`svc[^|]*) \| ([^|]*) \|$", re.MULTILINE)
 STEPS = re.compile(r"^\| (\d+)(?:–(\d+))? \| ([^|]*) \|", re.MULTILINE)
 ACTOR = re.compile(r'^\s*const KIND: &\'static str = "(\w+)";', re.MULTILINE)
+SHELL = re.compile(r"^impl(?:<[^{]*>)? ActorBehaviour for \w+", re.MULTILINE)
+LACKS = re.compile(r"^\| `(actors/[^`]*)` \| ((?:core|tests)(?:, (?:core|tests))?) \| \S", re.MULTILINE)
 TREE = re.compile(r"^```\n([a-z]+ \(one-for-one.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -156,6 +160,26 @@ def actor_problems(page, sources):
                 yield f"{PAGE}: no tree has the actor {kind} ({path})"
 
 
+def actor_file_problems(page, sources):
+    """The actors without the files that the page promises, and the rows of the page that are not true. `sources` as above."""
+    folders = {}
+    for path, text in sources.items():
+        if SHELL.search(text) and not {"tests", "tests.rs"} & {*Path(path).parts}:
+            folder, name = path.rsplit("/", 1)
+            if name != "actor.rs":
+                yield f"{path}: the shell of an actor stands in actor.rs"
+            folders[folder] = [part for part in ("core", "tests") if not {f"{folder}/{part}.rs", f"{folder}/{part}/mod.rs"} & sources.keys()]
+            if f"{folder}/mod.rs" not in sources:
+                yield f"{folder}: the actor has no mod.rs"
+    known = {folder: lacks.split(", ") for folder, lacks in LACKS.findall(page)}
+    for folder in sorted({*folders, *known}):
+        shown, lacks = known.get(folder, []), folders.get(folder)
+        if lacks is None:
+            yield f"{PAGE}: {folder} is the folder of no actor"
+        elif shown != lacks:
+            yield f"{PAGE}: {folder} lacks {', '.join(lacks) or 'nothing'}, and the page says {', '.join(shown) or 'nothing'}"
+
+
 def walk(page, title):
     """The rows of a walk, each as (first number, last number, paths)."""
     section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
@@ -238,7 +262,11 @@ def main():
     manifests = {package(crate): tomllib.loads((folder / "Cargo.toml").read_text()) for folder, crate in crates}
     measures.problems += import_problems(page, manifests)
     sources = {(folder / file).as_posix(): text for folder, crate in crates for file, text in crate.sources.items()}
-    measures.problems += actor_problems(page, {path: text for path, text in sources.items() if path.startswith("actors/")})
+    actors = {path: text for path, text in sources.items() if path.startswith("actors/")}
+    measures.problems += actor_problems(page, actors)
+    # Files of tests are no product code: `load` leaves them out.
+    tests = {path.as_posix(): "" for path in Path("actors").rglob("tests*") if "target" not in path.parts for path in (path, path / "mod.rs")}
+    measures.problems += actor_file_problems(page, {**{path: "" for path in tests if Path(path).is_file()}, **actors})
     for title, ceiling in WALKS.items():
         measures.problems += walk_problems(page, title, lambda path: Path(path).is_file())
         files = [path for _, _, paths in walk(page, title) for path in paths]
@@ -313,6 +341,16 @@ agent (one-for-one)
         "svc-agent-core": {"dependencies": {"svc-operator": {}}},
     }
     actors = [("", "known"), ("    ", "odd"), ("//!     ", "shown")]
+    shell = "impl ActorBehaviour for Shell {"
+    lacking = "| `actors/x/a` | tests | reason |\n| `actors/x/c` | core | reason |\n| `actors/x/gone` | core | reason |\n"
+    files = {
+        "actors/x/a/actor.rs": "impl<T: Topic> ActorBehaviour for Shell<T> {",
+        **dict.fromkeys(["actors/x/a/mod.rs", "actors/x/a/core/mod.rs"], ""),
+        "actors/x/b/shell.rs": shell,
+        "actors/x/c/actor.rs": shell,
+        **dict.fromkeys(["actors/x/c/mod.rs", "actors/x/c/core.rs", "actors/x/c/tests/mod.rs"], ""),
+        "actors/x/c/tests.rs": shell,
+    }
     measures = Measures()
     measures.compare("low", 1, 2)
     measures.compare("even", 2, 2)
@@ -344,6 +382,16 @@ agent (one-for-one)
         (
             list(actor_problems(page, {"x.rs": "\n".join(mark + f"const KIND: &'static str = \"{name}\";" for mark, name in actors)})),
             [f"{PAGE}: no tree has the actor odd (x.rs)"],
+        ),
+        (
+            [problem.removeprefix(f"{PAGE}: ") for problem in actor_file_problems(lacking, files)],
+            [
+                "actors/x/b/shell.rs: the shell of an actor stands in actor.rs",
+                "actors/x/b: the actor has no mod.rs",
+                "actors/x/b lacks core, tests, and the page says nothing",
+                "actors/x/c lacks nothing, and the page says core",
+                "actors/x/gone is the folder of no actor",
+            ],
         ),
         (
             [problem.removeprefix(f"{PAGE}: One: ") for problem in walk_problems(page, "One", lambda path: path != "none.rs")],

@@ -7,7 +7,7 @@ use super::{key_rows::ResealedKeys, *};
 
 const DID: &str = "did:web:agent.example.com";
 
-fn settings(url: &str, key: u8, previous: Option<u8>) -> StoreSettings {
+pub(crate) fn settings(url: &str, key: u8, previous: Option<u8>) -> StoreSettings {
     let keys = StoreKeys {
         current: StoreKey::from_bytes([key; 32]),
         previous: previous.map(|previous| StoreKey::from_bytes([previous; 32])),
@@ -15,7 +15,7 @@ fn settings(url: &str, key: u8, previous: Option<u8>) -> StoreSettings {
     StoreSettings { url: url.to_owned(), keys }
 }
 
-fn file_url(directory: &Path) -> String {
+pub(crate) fn file_url(directory: &Path) -> String {
     format!("sqlite://{}?mode=rwc", directory.join("agent.db").display())
 }
 

@@ -7,6 +7,8 @@ mod actor;
 mod anchor_form;
 mod discovery;
 mod older_store;
+#[cfg(test)]
+mod tests;
 
 use std::{sync::Arc, time::Duration};
 

@@ -22,6 +22,8 @@ mod schedule;
 mod schema_pass;
 mod session_locks;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod unsigned;
 
 use std::{collections::BTreeSet, time::Duration};

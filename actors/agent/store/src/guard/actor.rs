@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure};
 use svc_otel::metrics;
 
-use super::{Args, Msg, StoreState};
-use crate::AgentStoreError;
+use super::{Args, Msg, StoreState, core::state_after};
 
 /// Time between two looks: a lease survives two failed ones.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -35,11 +34,7 @@ impl ActorBehaviour for StoreGuard {
             Msg::Look => look(context, args),
             Msg::Looked(renewed) => {
                 metrics::record_agent_store(renewed.is_ok());
-                let state = match renewed {
-                    Ok(()) => StoreState::Writable,
-                    Err(AgentStoreError::Lost) => StoreState::Lost,
-                    Err(error) => StoreState::Failed(error.to_string()),
-                };
+                let state = state_after(renewed);
                 args.state.with(|known| {
                     if *known != state {
                         tracing::warn!(?state, "the state of the store has changed");

@@ -4,6 +4,9 @@
 //! over, it asks the agent to end: nothing of this process may be served as the newest state any more.
 
 mod actor;
+mod core;
+#[cfg(test)]
+mod tests;
 
 use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 use tokio_util::sync::CancellationToken;
@@ -71,7 +74,7 @@ impl StoreGuardHandle {
 
     /// Tells of a write: after a failure, and after the success that follows it, the store is looked at.
     pub fn note_write(&self, is_written: bool) {
-        if is_written != (self.state() == StoreState::Writable) {
+        if core::contradicts(&self.state(), is_written) {
             self.actor.notify(Msg::Look);
         }
     }
