@@ -39,7 +39,7 @@
 //!     }
 //!
 //!     fn read(&mut self, text: &str) -> Result<Reading<u64>, String> {
-//!         let height = text.parse().map_err(|_| format!("{text:?} is not a height"))?;
+//!         let height: u64 = text.parse().map_err(|_| format!("{text:?} is not a height"))?;
 //!         Ok(Reading { is_confirmed: true, ..Reading::from(height) })
 //!     }
 //! }
