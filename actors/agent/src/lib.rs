@@ -25,11 +25,11 @@ pub use svc_agent_flows::{
 pub use svc_agent_identity::{
     DidMethod, PublicLocation,
     chain_link::{AnchorForm, ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, OlderStore},
-    credentials::{
-        CLAIM_PLACES, CLAIMS_FILE, ClaimProblem, ClaimSettings, ConfiguredClaims, CredentialAnswer, CredentialHandle,
-        CredentialMode, CredentialSettings, IssueRequest, OWN_DID, PassReport, PublishedProofs, check_claim_texts,
-        document_digest,
+    credential_settings::{
+        CLAIM_PLACES, CLAIMS_FILE, ClaimProblem, ClaimSettings, ConfiguredClaims, CredentialMode, CredentialSettings,
+        OWN_DID, PublishedProofs, check_claim_texts,
     },
+    credentials::{CredentialAnswer, CredentialHandle, IssueRequest, PassReport, document_digest},
     document,
     grant::{AgentGrant, RegistryEnd, read_ends, read_grant},
     keeper::{

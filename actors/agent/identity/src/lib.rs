@@ -5,6 +5,7 @@
 
 pub mod account_write;
 pub mod chain_link;
+pub mod credential_settings;
 pub mod credentials;
 pub mod document;
 pub mod grant;

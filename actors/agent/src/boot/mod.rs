@@ -35,6 +35,23 @@ use svc_agent_core::{
     error::{AgentPart, Refusal, RefusalCode},
     notification::NotificationMaker,
 };
+use svc_agent_flows::{ClaimSources, FlowDirectory, FlowHearing, FlowParts, FlowService, FlowSettings, HearingParts};
+use svc_agent_identity::{
+    DidMethod, PublicLocation,
+    chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, ChainUsers, OwnWrites},
+    credential_settings::CredentialSettings,
+    credentials::{CredentialHandle, CredentialKeeperArgs, IssuerParts},
+    document::{AccessEntries, ManagedEntries},
+    keeper::{DocumentError, KeeperArgs, KeeperHandle},
+    resolution::ResolutionHandle,
+    rotation::{RotationHandle, RotationPauses},
+    token::{LoginRules, TokenIssuerHandle},
+};
+use svc_agent_peers::{
+    AccessAskerHandle, AccessGranterHandle, AccessOwner, AccessSettings, CourierConfig, CourierHandle, Delivery,
+    DeliveryHandle, GranterParts, PeerDirectory, PeerParts, PeerResolver, PeerService, PeerSettings, TermsFileError,
+    TrustGate, trust_watch,
+};
 use svc_agent_store::{
     AgentStore, AgentStoreError, HeadFile, PublishedHead, ResolutionProgress, StoreSettings,
     guard::{StoreGuardHandle, StoreState},
@@ -56,22 +73,6 @@ use tokio::sync::Mutex;
 pub use self::older_log::OtherPublicLog;
 use self::older_log::check_public_log;
 use crate::watcher::{HandledEvents, WatcherArgs, WatcherHandle};
-use svc_agent_flows::{ClaimSources, FlowDirectory, FlowHearing, FlowParts, FlowService, FlowSettings, HearingParts};
-use svc_agent_identity::{
-    DidMethod, PublicLocation,
-    chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, ChainUsers, OwnWrites},
-    credentials::{CredentialHandle, CredentialKeeperArgs, CredentialSettings, IssuerParts},
-    document::{AccessEntries, ManagedEntries},
-    keeper::{DocumentError, KeeperArgs, KeeperHandle},
-    resolution::ResolutionHandle,
-    rotation::{RotationHandle, RotationPauses},
-    token::{LoginRules, TokenIssuerHandle},
-};
-use svc_agent_peers::{
-    AccessAskerHandle, AccessGranterHandle, AccessOwner, AccessSettings, CourierConfig, CourierHandle, Delivery,
-    DeliveryHandle, GranterParts, PeerDirectory, PeerParts, PeerResolver, PeerService, PeerSettings, TermsFileError,
-    TrustGate, trust_watch,
-};
 
 /// Time that the actors get to finish when the last handle is dropped.
 const DROP_TIMEOUT: Duration = Duration::from_secs(3);

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use svc_agent_identity::keeper::PublishedDocument;
 use svc_net::{
     did::{DidResolver, verify_own_log},
     host_policy::HostPolicy,
 };
-
-use svc_agent_identity::keeper::PublishedDocument;
 
 /// Longest wait for the public URL.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);

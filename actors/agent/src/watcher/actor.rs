@@ -3,6 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use svc_agent_flows::NamedParticipant;
+use svc_agent_identity::chain_link::ChainError;
 use svc_agent_store::{AgentStore, AgentStoreError, BlockEvents};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
@@ -21,8 +23,6 @@ use super::{
     core::{CompleteBlock, EventCollector},
     proof::{StatedBlock, StoreFailure, prove_chain, prove_own_writes},
 };
-use svc_agent_flows::NamedParticipant;
-use svc_agent_identity::chain_link::ChainError;
 
 /// Shortest silence that ends a connection.
 const MIN_SILENCE: Duration = Duration::from_secs(1);

@@ -13,6 +13,13 @@ mod tests;
 use std::{collections::BTreeSet, time::Duration};
 
 use svc_agent_core::notification::NotificationMaker;
+use svc_agent_flows::FlowDirectory;
+use svc_agent_identity::{
+    chain_link::{ChainLinkHandle, OwnWrites},
+    credentials::CredentialHandle,
+    resolution::ResolutionHandle,
+};
+use svc_agent_peers::CourierHandle;
 use svc_agent_store::{AgentStore, guard::StoreGuardHandle};
 use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 use svc_net::{
@@ -26,13 +33,6 @@ use svc_wire::{
 };
 
 use self::proof::StoreFailure;
-use svc_agent_flows::FlowDirectory;
-use svc_agent_identity::{
-    chain_link::{ChainLinkHandle, OwnWrites},
-    credentials::CredentialHandle,
-    resolution::ResolutionHandle,
-};
-use svc_agent_peers::CourierHandle;
 
 /// The state of a watcher, for readers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //! every transaction of the agent's account.
 
 use prost_types::Timestamp;
+use svc_agent_identity::chain_link::ChainError;
 use svc_agent_store::AgentStoreError;
 use svc_net::upstream::NodeClient;
 use svc_wire::{
@@ -10,7 +11,6 @@ use svc_wire::{
 };
 
 use super::WatcherArgs;
-use svc_agent_identity::chain_link::ChainError;
 
 /// A block that the indexer has stated, for the comparison with the node's.
 #[derive(Debug, Clone, PartialEq, Eq)]

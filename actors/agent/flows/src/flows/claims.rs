@@ -5,6 +5,10 @@
 use std::{io::ErrorKind, path::PathBuf};
 
 use serde_json::{Map, Value};
+use svc_agent_identity::{
+    account_write::WriteStop,
+    credential_settings::{ClaimSettings, FoundClaims, claims_for, problems_text},
+};
 use svc_didcomm::limits::MAX_JSON_LEVELS;
 use svc_trust::EssentialCredential;
 use svc_wire::strict_json::parse_strict_json;
@@ -13,10 +17,6 @@ use tokio::io::AsyncReadExt;
 use super::{
     FlowService,
     calls::{MAX_CLAIMS, check_claims},
-};
-use svc_agent_identity::{
-    account_write::WriteStop,
-    credentials::{ClaimSettings, FoundClaims, claims_for, problems_text},
 };
 
 /// Sources of claims.
@@ -147,7 +147,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use svc_agent_identity::credentials::ConfiguredClaims;
+    use svc_agent_identity::credential_settings::ConfiguredClaims;
 
     const SCHEMA: &str = r#"{"type": "object", "properties": {"credentialSubject": {"type": "object",
         "properties": {"id": {"type": "string"}, "name": {"type": "string"}}, "required": ["id", "name"]}}}"#;

@@ -7,6 +7,8 @@ use svc_agent_core::flows::{
     HeardFacts, PeerStanding, RequestFacts, ShownParticipant, is_own_session, is_session_id, issuance_facts,
     onboarding_facts,
 };
+use svc_agent_identity::{account_write::WritingAccount, chain_link::ChainLinkHandle, registry::NodeRegistry};
+use svc_agent_peers::{FlowFacts, UnknownFacts};
 use svc_agent_store::{AgentStore, AgentStoreError, ContentKey, WrittenFlow};
 use svc_didcomm::{
     Message,
@@ -18,8 +20,6 @@ use tokio::{sync::broadcast, time::timeout};
 
 use super::change_notes::note_changes;
 use crate::flow_directory::{FlowDirectory, NamedParticipant};
-use svc_agent_identity::{account_write::WritingAccount, chain_link::ChainLinkHandle, registry::NodeRegistry};
-use svc_agent_peers::{FlowFacts, UnknownFacts};
 
 /// Longest wait for the node.
 const MAX_WAIT: Duration = Duration::from_secs(10);

@@ -22,13 +22,9 @@ mod validation_call;
 
 pub use self::{
     calls::FlowCall,
-    hearing::FlowStateChange,
-    requests::{FlowRequest, ShownFlow},
-    service::FlowService,
-    settings::{FlowFormat, FlowSettings, PublishedSchemas},
-};
-pub use self::{
     claims::ClaimSources,
-    hearing::{FlowHearing, HearingParts},
-    service::FlowParts,
+    hearing::{FlowHearing, FlowStateChange, HearingParts},
+    requests::{FlowRequest, ShownFlow},
+    service::{FlowParts, FlowService},
+    settings::{FlowFormat, FlowSettings, PublishedSchemas},
 };

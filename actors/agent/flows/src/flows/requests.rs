@@ -5,6 +5,7 @@ use svc_agent_core::{
     error::{Refusal, RefusalCode},
     flows::{ShownParticipant, flow_json, messages_of, unanswered_json},
 };
+use svc_agent_identity::registry::NodeRegistry;
 use svc_agent_store::{FlowFilter, FlowRefusal, QueueRefusal, store_failed};
 use svc_didcomm::flow::{Cause, FlowRecord, Guard, NewFlow, Side, Trigger, Variant, begin};
 use svc_kit::wall_clock::now_millis;
@@ -18,7 +19,6 @@ use super::{
     service::{ChangeError, FlowChange, FlowService},
     steps::{is_issuer, order_refused},
 };
-use svc_agent_identity::registry::NodeRegistry;
 
 /// A flow that a caller opens.
 #[derive(Debug, Clone, Default, PartialEq)]

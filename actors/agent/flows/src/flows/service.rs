@@ -7,6 +7,12 @@ use svc_agent_core::{
     error::{AgentPart, Refusal, RefusalCode},
     flows::{messages_of, next_look},
 };
+use svc_agent_identity::{
+    account_write::WritingAccount,
+    credential_settings::CredentialSettings,
+    credentials::{CredentialIssuer, IssuerParts},
+};
+use svc_agent_peers::{FlowFacts, PeerService, TrustGate};
 use svc_agent_store::{
     AgentStore, AgentStoreError, ContentKey, FlowContent, FlowRefusal, FlowWrite, WrittenFlow, guard::StoreGuardHandle,
 };
@@ -28,11 +34,6 @@ use crate::{
     flow_directory::{DueFlows, FlowDirectory, FlowWork, NamedParticipant, ParticipantPage},
     flow_session::{FlowSteps, StepEnd},
 };
-use svc_agent_identity::{
-    account_write::WritingAccount,
-    credentials::{CredentialIssuer, CredentialSettings, IssuerParts},
-};
-use svc_agent_peers::{FlowFacts, PeerService, TrustGate};
 
 /// Takes part in flows. Clones share everything.
 #[derive(Clone)]

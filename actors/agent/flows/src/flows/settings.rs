@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
+use svc_agent_identity::credential_settings::ClaimSettings;
 use svc_didcomm::protocol::credential_format::CredentialFormat;
-
-use svc_agent_identity::credentials::ClaimSettings;
 
 /// How the agent takes part in flows.
 #[derive(Debug, Clone)]

@@ -6,6 +6,11 @@ use svc_agent_core::{
     error::{Refusal, RefusalCode},
     flows::{ValidationTerms, credential_terms, unknown_records, wrong_state},
 };
+use svc_agent_identity::{
+    account_write::{WriteStop, WritingAccount},
+    credentials::{IssueRequest, IssueStop},
+    registry::NodeRegistry,
+};
 use svc_didcomm::flow::{
     ALREADY_ISSUED, Cause, CredentialTerms, FlowRecord, FlowState, Guard, Progress, Side, Submission, Trigger, Variant,
 };
@@ -17,11 +22,6 @@ use super::{
     requests::{ShownFlow, unreadable},
     service::{FlowChange, FlowService},
     steps::{StepStop, failure_of, order_refused},
-};
-use svc_agent_identity::{
-    account_write::{WriteStop, WritingAccount},
-    credentials::{IssueRequest, IssueStop},
-    registry::NodeRegistry,
 };
 
 /// Attempts of a call on a flow that changes meanwhile.

@@ -18,17 +18,15 @@ use tokio::{task::AbortHandle, time::Instant};
 
 use super::{
     Args, CredentialAnswer, Msg,
-    claims::claims_digest,
-    forms::CredentialForm,
     import::import,
     issuer::{CredentialIssuer, IssueRequest},
     pass::Pass,
     report::PassReport,
     schedule::{AFTER_EVENT, PASS_PAUSE, PassSchedule},
-    settings::CredentialMode,
 };
 use crate::{
     account_write::WriteStop,
+    credential_settings::{CredentialForm, CredentialMode, claims_digest},
     registry::NodeRegistry,
     setup::{Setup, SetupOptions, SetupSource, read_setup},
 };

@@ -4,12 +4,13 @@
 use svc_trust::EssentialCredential;
 
 use super::{
-    claims::{ConfiguredClaims, claims_for},
-    forms::plain_name,
     pass::Pass,
     report::{OwnEnd, OwnStop},
 };
-use crate::registry::name_of;
+use crate::{
+    credential_settings::{ConfiguredClaims, claims_for, plain_name},
+    registry::name_of,
+};
 
 const SERVICE: EssentialCredential = EssentialCredential::Service;
 

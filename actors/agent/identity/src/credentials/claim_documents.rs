@@ -9,8 +9,10 @@ use svc_net::fetch::{BoundedFetcher, FetchError, FetchLimits};
 use svc_trust::digest::{DigestAlgorithm, matches_sri, sri_digest};
 use tokio::time::Instant;
 
-use super::claims::{ClaimProblem, FoundClaims};
-use crate::account_write::WriteStop;
+use crate::{
+    account_write::WriteStop,
+    credential_settings::{ClaimProblem, FoundClaims},
+};
 
 /// Largest document, in bytes.
 const MAX_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;

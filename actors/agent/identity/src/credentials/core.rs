@@ -6,11 +6,10 @@ use svc_trust::{
 };
 use svc_wire::participant_state::ParticipantState;
 
-use super::{
-    forms::{CredentialForm, plain_name},
-    settings::{CredentialMode, CredentialSettings},
+use crate::{
+    credential_settings::{CredentialForm, CredentialMode, CredentialSettings, plain_name},
+    registry::name_of,
 };
-use crate::registry::name_of;
 
 /// Shortest time between two credentials that the DID issues itself for one schema: claims that change back and forth cost one a day.
 const REISSUE_SECONDS: i64 = 86_400;

@@ -11,13 +11,11 @@ use svc_trust::{
 };
 
 use super::{
-    claims::claims_digest,
-    forms::plain_name,
     issuer::{CredentialIssuer, MAX_CREDENTIAL_BYTES, presentation_name, proof_method},
     judge::JudgedCredential,
-    settings::{CredentialMode, CredentialSettings},
 };
 use crate::{
+    credential_settings::{CredentialMode, CredentialSettings, claims_digest, plain_name},
     document::proof_suite,
     keeper::MAX_PRESENTED,
     registry::{NodeRegistry, name_of},

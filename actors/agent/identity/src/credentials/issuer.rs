@@ -26,15 +26,14 @@ use uuid::Uuid;
 
 use super::{
     claim_documents::ClaimDocuments,
-    claims::{check_claim_texts, claim_violations, claims_digest},
     core::{HeldFacts, reason_to_withdraw},
-    forms::{CredentialForm, PublishedProofs},
     judge::{CredentialJudge, JudgedCredential, begin_of},
     session_locks::SessionLocks,
     unsigned::{SignedCredential, UnsignedCredential, has_signable_subject, subject_of},
 };
 use crate::{
     account_write::{Block, WriteStop, WritingAccount},
+    credential_settings::{CredentialForm, PublishedProofs, check_claim_texts, claim_violations, claims_digest},
     document::{plain_method, prover_for},
     grant::AgentGrant,
     keeper::KeeperHandle,

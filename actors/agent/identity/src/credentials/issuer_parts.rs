@@ -4,10 +4,15 @@ use svc_agent_store::AgentStore;
 use svc_net::{evidence::EvidenceFetcher, fetch::BoundedFetcher};
 
 use super::{
-    claim_documents::ClaimDocuments, forms::PublishedProofs, issuer::CredentialIssuer, judge::CredentialJudge,
-    session_locks::SessionLocks, settings::CredentialSettings,
+    claim_documents::ClaimDocuments, issuer::CredentialIssuer, judge::CredentialJudge, session_locks::SessionLocks,
 };
-use crate::{account_write::WritingAccount, chain_link::ChainAccess, keeper::KeeperHandle, registry::SchemaSources};
+use crate::{
+    account_write::WritingAccount,
+    chain_link::ChainAccess,
+    credential_settings::{CredentialSettings, PublishedProofs},
+    keeper::KeeperHandle,
+    registry::SchemaSources,
+};
 
 /// The parts of an issuer.
 #[derive(Clone)]

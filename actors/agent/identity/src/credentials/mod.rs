@@ -9,9 +9,7 @@ mod actor;
 mod anchoring;
 mod asked_claims;
 mod claim_documents;
-mod claims;
 mod core;
-mod forms;
 mod import;
 mod issuer;
 mod issuer_parts;
@@ -21,7 +19,6 @@ mod report;
 mod schedule;
 mod schema_pass;
 mod session_locks;
-mod settings;
 #[cfg(test)]
 mod tests;
 mod unsigned;
@@ -35,29 +32,18 @@ use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, supervis
 
 use crate::{
     chain_link::ChainAccess,
+    credential_settings::CredentialSettings,
     setup::{Setup, SetupOptions},
 };
 
 pub use self::{
     claim_documents::document_digest,
-    claims::{
-        CLAIM_PLACES, CLAIMS_FILE, ClaimProblem, ClaimSettings, ConfiguredClaims, check_claim_texts, claims_for,
-        problems_text,
-    },
-    forms::PublishedProofs,
-    issuer::IssueRequest,
-    report::PassReport,
-    settings::{CredentialMode, CredentialSettings, OWN_DID},
-};
-pub use self::{
-    claims::FoundClaims,
-    forms::CredentialForm,
     import::import,
-    issuer::{Authority, CredentialIssuer, IssueStop, proof_method},
+    issuer::{Authority, CredentialIssuer, IssueRequest, IssueStop, proof_method},
     issuer_parts::IssuerParts,
     judge::{JudgedCredential, begin_of},
+    report::PassReport,
 };
-pub(crate) use self::{forms::plain_name, pass::MAX_SCHEMAS};
 
 /// The answer to a request for one credential.
 pub type CredentialAnswer = Result<StoredCredential, Refusal>;

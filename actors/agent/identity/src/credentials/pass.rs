@@ -14,18 +14,19 @@ use svc_trust::{EssentialCredential, did_document::ProofPurpose, proof::ProofSui
 use svc_wire::timestamp;
 
 use super::{
-    claims::{ConfiguredClaims, claims_digest, claims_for, unused_settings},
     core::{
         HeldFacts, OwnSituation, OwnStep, find_held, is_of_another, is_unwanted, next_own_step, reason_to_withdraw,
     },
-    forms::{CredentialForm, FormChange, FoundForm, plain_name},
     issuer::{CredentialIssuer, IssueRequest},
     report::{OwnEnd, OwnStop, PassReport},
-    settings::{CredentialMode, CredentialSettings},
     unsigned::subject_of,
 };
 use crate::{
     account_write::WriteStop,
+    credential_settings::{
+        ConfiguredClaims, CredentialForm, CredentialMode, CredentialSettings, FormChange, FoundForm, claims_digest,
+        claims_for, plain_name, unused_settings,
+    },
     document::proof_suite,
     registry::{NodeRegistry, all_to_evidence, name_of},
 };
@@ -33,8 +34,6 @@ use crate::{
 /// Issued credentials that one pass anchors, and those that are sent at once: one that a node forgets holds up none of the others.
 const MAX_ANCHORED: u32 = 64;
 const ANCHORED_AT_ONCE: usize = 16;
-/// Schemas of own ecosystems whose credentials are presented: a reader of their document looks at no more.
-pub(crate) const MAX_SCHEMAS: usize = 64;
 
 /// A pass.
 pub(super) struct Pass<'a> {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use prost_types::Timestamp;
 use svc_wire::timestamp;
 
-use super::{
-    claims::{ClaimProblem, problems_text},
-    issuer::IssueStop,
+use super::issuer::IssueStop;
+use crate::{
+    account_write::{Block, WriteStop},
+    credential_settings::{ClaimProblem, problems_text},
 };
-use crate::account_write::{Block, WriteStop};
 
 /// The end of a pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -11,13 +11,10 @@ use svc_trust::{
 use svc_wire::timestamp;
 use uuid::Uuid;
 
-use super::{
-    forms::CredentialForm,
-    issuer::proof_method,
-    pass::{MAX_SCHEMAS, Pass},
-};
+use super::{issuer::proof_method, pass::Pass};
 use crate::{
     account_write::WriteStop,
+    credential_settings::{CredentialForm, MAX_SCHEMAS},
     document::{proof_suite, prover_for},
     registry::SchemaOnChain,
 };

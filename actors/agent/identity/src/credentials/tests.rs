@@ -4,7 +4,8 @@ use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
 use svc_trust::{EssentialCredential, RegistryParticipant, RegistrySchema, RejectionCode};
 use svc_wire::participant_state::ParticipantState;
 
-use super::{core::*, settings::CredentialMode, *};
+use super::{core::*, *};
+use crate::credential_settings::{ConfiguredClaims, CredentialMode, PublishedProofs};
 
 const NOW: i64 = 1_000_000;
 const DAY: i64 = 86_400;

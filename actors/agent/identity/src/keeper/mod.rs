@@ -33,16 +33,15 @@ use crate::{
     resolution::ResolutionHandle,
 };
 
-pub use self::access_keys::AccessKeyring;
 use self::core::MAX_CHANGE_WAIT;
-pub(crate) use self::document_keys::DocumentKeyring;
-pub(crate) use self::presentations::MAX_PRESENTED;
-pub use self::presentations::PresentationSet;
 pub use self::{
+    access_keys::AccessKeyring,
     actor::DocumentKeeper,
+    presentations::PresentationSet,
     published::{BoundDistance, DocumentError, PublishedDocument, PublishedFile},
     recovery::{LogRecoveryError, RecoveredLog, recover_log},
 };
+pub(crate) use self::{document_keys::DocumentKeyring, presentations::MAX_PRESENTED};
 use publication::DocumentWriter;
 
 /// Longest write of a version: a caller that goes earlier would be answered before it is known whether the change is published.

@@ -12,7 +12,7 @@ use svc_trust::{
 
 use super::published::{DocumentError, PublishedFile};
 use crate::{
-    credentials::plain_name,
+    credential_settings::plain_name,
     document::{LINKED_PRESENTATION_TYPE, ServiceEntry, proof_suite, prover_for},
     identity::PublicLocation,
 };

@@ -14,7 +14,7 @@ use svc_wire::{
 };
 use uuid::Uuid;
 
-use crate::credentials::ClaimProblem;
+use crate::credential_settings::ClaimProblem;
 
 /// The state of the chain around the agent.
 pub(super) struct SetupFacts {

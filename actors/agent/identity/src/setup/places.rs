@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     account_write::WriteStop,
-    credentials::CredentialMode,
+    credential_settings::CredentialMode,
     registry::{EssentialSource, SchemaOnChain},
 };
 

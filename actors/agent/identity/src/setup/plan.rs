@@ -10,7 +10,7 @@ use super::{
     participation::participation_steps,
     step::{Setup, SetupStep, StepState},
 };
-use crate::credentials::ClaimProblem;
+use crate::credential_settings::ClaimProblem;
 
 /// Compares the node with the needs of the DID.
 pub(super) fn plan(facts: &SetupFacts, options: &SetupOptions) -> Setup {

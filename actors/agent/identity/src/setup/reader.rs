@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     account_write::WriteStop,
-    credentials::{CredentialForm, CredentialMode, MAX_SCHEMAS},
+    credential_settings::{CredentialForm, CredentialMode, MAX_SCHEMAS},
     grant::{LIST_LIMIT, read_authorizations, read_corporation_account},
     registry::name_of,
 };

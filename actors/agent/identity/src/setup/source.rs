@@ -6,7 +6,7 @@ use svc_trust::EssentialSchemas;
 
 use crate::{
     account_write::WritingAccount,
-    credentials::{ClaimProblem, CredentialMode},
+    credential_settings::{ClaimProblem, CredentialMode},
     registry::{NodeRegistry, SchemaSources},
 };
 

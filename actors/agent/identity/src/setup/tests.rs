@@ -19,7 +19,7 @@ use super::{
     },
     plan::plan,
 };
-use crate::credentials::ClaimProblem;
+use crate::credential_settings::ClaimProblem;
 
 mod generations;
 

@@ -9,6 +9,13 @@ use svc_agent_core::{
     flows::{ShownParticipant, messages_of},
     participant::state_of,
 };
+use svc_agent_identity::{
+    account_write::WritingAccount,
+    credential_settings::CredentialForm,
+    credentials::{JudgedCredential, begin_of, import},
+    document::proof_suite,
+    registry::NodeRegistry,
+};
 use svc_agent_store::{ContentKind, CredentialKind, FlowContent, StoredCredential};
 use svc_didcomm::{
     flow::{
@@ -26,12 +33,6 @@ use uuid::Uuid;
 
 use super::outcome::{Done, StepStop};
 use crate::flows::service::{FlowChange, FlowService};
-use svc_agent_identity::{
-    account_write::WritingAccount,
-    credentials::{CredentialForm, JudgedCredential, begin_of, import},
-    document::proof_suite,
-    registry::NodeRegistry,
-};
 
 /// Pause between two looks at the node.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);

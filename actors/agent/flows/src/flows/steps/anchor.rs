@@ -6,6 +6,11 @@ use prost::Message as _;
 use prost_types::Any;
 use serde_json::Value;
 use svc_agent_core::{flows::PaymentStep, grant::WantedGrant, journal_key::flow_session_key};
+use svc_agent_identity::{
+    account_write::{AccountWrite, Decided, WriteStop, WritingAccount},
+    credentials::proof_method,
+    registry::NodeRegistry,
+};
 use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
 use svc_didcomm::flow::{
     ALREADY_ISSUED, ConnectionState, CredentialStage, FlowCredential, FlowRecord, FlowTx, Progress, TxStatus,
@@ -20,11 +25,6 @@ use uuid::Uuid;
 
 use super::outcome::{Done, StepStop, peer_has_gone};
 use crate::flows::service::{FlowChange, FlowService};
-use svc_agent_identity::{
-    account_write::{AccountWrite, Decided, WriteStop, WritingAccount},
-    credentials::proof_method,
-    registry::NodeRegistry,
-};
 
 /// Pause between two looks at the node for a digest.
 const DIGEST_PAUSE: Duration = Duration::from_millis(250);

@@ -5,6 +5,10 @@ use svc_agent_core::{
     error::{Refusal, RefusalCode},
     flows::{PaymentStep, SessionPayment, ShownParticipant, messages_of, session_payment},
 };
+use svc_agent_identity::{
+    credentials::{Authority, CredentialIssuer, IssueRequest, IssueStop},
+    registry::{NodeRegistry, SchemaCredentials, SchemaOnChain},
+};
 use svc_agent_store::{ContentKind, FlowContent};
 use svc_didcomm::{
     flow::{
@@ -20,10 +24,6 @@ use uuid::Uuid;
 
 use super::outcome::{Done, RETRY_PAUSE, StepStop, peer_has_gone};
 use crate::flows::service::{FlowChange, FlowService};
-use svc_agent_identity::{
-    credentials::{Authority, CredentialIssuer, IssueRequest, IssueStop},
-    registry::{NodeRegistry, SchemaCredentials, SchemaOnChain},
-};
 
 /// Parts of a discount that are one.
 const DISCOUNT_PARTS: u128 = 10_000;

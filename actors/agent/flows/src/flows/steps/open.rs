@@ -4,6 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 use svc_agent_core::{error::RefusalCode, peers::StoredConnection};
+use svc_agent_identity::{
+    account_write::WritingAccount,
+    credential_settings::CredentialMode,
+    registry::{NodeRegistry, SchemaOnChain},
+};
 use svc_didcomm::flow::{Cause, FlowRecord, Guard, Progress, Trigger};
 use svc_kit::wall_clock::now_millis;
 use svc_trust::EssentialCredential;
@@ -16,11 +21,6 @@ use crate::{
         claims::WantedSchema,
         service::{FlowChange, FlowService},
     },
-};
-use svc_agent_identity::{
-    account_write::WritingAccount,
-    credentials::CredentialMode,
-    registry::{NodeRegistry, SchemaOnChain},
 };
 
 /// An opening message that may be sent.

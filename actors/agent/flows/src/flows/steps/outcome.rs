@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use prost_types::Timestamp;
 use svc_agent_core::{error::Refusal, grant::BlockedReason};
-use svc_agent_store::{AgentStoreError, FlowRefusal, QueueRefusal};
-use svc_net::upstream::NodeClientError;
-
-use crate::flows::service::ChangeError;
 use svc_agent_identity::{
     account_write::{Block, WriteStop},
     credentials::IssueStop,
 };
+use svc_agent_store::{AgentStoreError, FlowRefusal, QueueRefusal};
+use svc_net::upstream::NodeClientError;
+
+use crate::flows::service::ChangeError;
 
 /// Pause behind a step that a node or a server has not answered.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(5);

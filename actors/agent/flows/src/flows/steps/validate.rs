@@ -8,6 +8,11 @@ use svc_agent_core::{
     grant::{BlockedReason, WantedGrant},
     journal_key::validation_key,
 };
+use svc_agent_identity::{
+    account_write::{AccountWrite, Block, Payment, WriteStop, WritingAccount},
+    grant::AgentGrant,
+    registry::NodeRegistry,
+};
 use svc_didcomm::flow::{Cause, FlowRecord, Progress, Trigger, Validation};
 use svc_kit::wall_clock::now_millis;
 use svc_otel::trace;
@@ -16,11 +21,6 @@ use svc_wire::proto::svc::pp::v1::MsgSetParticipantOpToValidated;
 
 use super::outcome::{Done, StepStop, blocked_by};
 use crate::flows::service::{FlowChange, FlowService};
-use svc_agent_identity::{
-    account_write::{AccountWrite, Block, Payment, WriteStop, WritingAccount},
-    grant::AgentGrant,
-    registry::NodeRegistry,
-};
 
 /// Pause between two looks at the node.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);

@@ -1,12 +1,27 @@
-//! The settings of the credentials.
+//! The settings of the credentials: the party that issues the service credential, the claims of each, and the forms in which they are
+//! published. Pure.
+
+mod claims;
+mod forms;
 
 use svc_trust::{EssentialCredential, EssentialSchemas};
 
-use super::{
-    claims::{ClaimSettings, ConfiguredClaims},
-    forms::PublishedProofs,
-};
 use crate::registry::SchemaOnChain;
+
+pub use self::{
+    claims::{
+        CLAIM_PLACES, CLAIMS_FILE, ClaimProblem, ClaimSettings, ConfiguredClaims, FoundClaims, check_claim_texts,
+        claims_for, problems_text,
+    },
+    forms::{CredentialForm, PublishedProofs},
+};
+pub(crate) use self::{
+    claims::{claim_violations, claims_digest, unused_settings},
+    forms::{FormChange, FoundForm, plain_name},
+};
+
+/// Schemas of own ecosystems whose credentials are presented: a reader of their document looks at no more.
+pub(crate) const MAX_SCHEMAS: usize = 64;
 
 /// The agent's own DID among the ecosystems: an operator cannot know it before the first start.
 pub const OWN_DID: &str = "self";

@@ -79,7 +79,7 @@ pub struct ClaimProblem {
 }
 
 impl ClaimProblem {
-    pub(super) fn new(setting: impl Into<String>, found: impl Into<String>, allowed: impl Into<String>) -> Self {
+    pub(crate) fn new(setting: impl Into<String>, found: impl Into<String>, allowed: impl Into<String>) -> Self {
         Self { setting: setting.into(), found: found.into(), allowed: allowed.into() }
     }
 }
@@ -230,7 +230,7 @@ pub fn claims_for(
 }
 
 /// The settings that no property of a schema takes.
-pub(super) fn unused_settings(
+pub(crate) fn unused_settings(
     schema: &str,
     essential: EssentialCredential,
     configured: &ConfiguredClaims,
@@ -349,7 +349,7 @@ fn visible_path(path: &str) -> String {
 }
 
 /// The violations of a schema by a signed credential, at the places that the request of its claims has.
-pub(super) fn claim_violations(schema: &str, credential: &Value) -> Result<Vec<Violation>, RejectionReason> {
+pub(crate) fn claim_violations(schema: &str, credential: &Value) -> Result<Vec<Violation>, RejectionReason> {
     let found = credential_violations(schema, credential, credential.to_string().len())?;
     Ok(found.into_iter().map(|one| Violation { path: place_in_request(&one.path), message: one.message }).collect())
 }
@@ -375,7 +375,7 @@ fn unescape(step: &str) -> String {
 }
 
 /// The digest by which equal claims are known again.
-pub(super) fn claims_digest(claims: &Map<String, Value>) -> String {
+pub(crate) fn claims_digest(claims: &Map<String, Value>) -> String {
     let claims = Value::Object(claims.clone());
     // Claims without a canonical form are refused when they are signed. Until then their text distinguishes them from others.
     let text = canonical_json(&claims).unwrap_or_else(|| claims.to_string());
