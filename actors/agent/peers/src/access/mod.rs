@@ -6,8 +6,8 @@ mod settings;
 mod terms_file;
 
 pub(crate) use self::frames::FrameProblem;
-pub use self::owner::AccessOwner;
 pub use self::{
+    owner::AccessOwner,
     settings::AccessSettings,
     terms_file::{AccessTerms, TermsFileError},
 };

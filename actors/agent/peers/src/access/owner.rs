@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use svc_agent_core::access::{GrantDetails, StoredGrant};
+use svc_agent_identity::keeper::{KeeperHandle, PublishedFile};
 use svc_agent_store::{AgentStore, AgentStoreError, OfferedGrant};
 use svc_didcomm::{
     access::{Denied, EndpointTerms, GrantLimits, RequestFacts, TermsMaterial, judge_request},
@@ -17,7 +18,6 @@ use super::{
     settings::AccessSettings,
     terms_file::{AccessTerms, SharedTerms, TermsFileError},
 };
-use svc_agent_identity::keeper::{KeeperHandle, PublishedFile};
 
 /// Seconds after which a peer may ask again when a key is missing.
 const RETRY_SECONDS: u64 = 5;

@@ -18,6 +18,7 @@ use svc_agent_core::{
     error::{Refusal, RefusalCode},
     peers::PeerLimits,
 };
+use svc_agent_identity::keeper::{KeeperHandle, PublishedFile};
 use svc_agent_store::{
     AccessGrantFilter, AgentStore, AgentStoreError, OfferedGrant, RevokedGrants, guard::StoreGuardHandle, store_failed,
 };
@@ -29,7 +30,6 @@ use svc_kit::{ActorMessage, Handle, ReplyPort, supervision::ChildSpec, wall_cloc
 
 use self::{revoked_list::RevokedListCache, sweep::SweepEnd};
 use crate::{access::AccessOwner, courier::CourierHandle, gate::TrustGate};
-use svc_agent_identity::keeper::{KeeperHandle, PublishedFile};
 
 /// Messages of the granter.
 pub(crate) enum Msg {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use svc_agent_identity::keeper::PublishedFile;
 use svc_agent_store::AgentStoreError;
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::access::AccessOwner;
-use svc_agent_identity::keeper::PublishedFile;
 
 /// Time for which a file is served. Strangers read it, and must not make the store work for each reading.
 const KEPT: Duration = Duration::from_secs(5);

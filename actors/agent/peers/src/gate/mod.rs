@@ -13,6 +13,7 @@ use std::{
 use moka::future::Cache;
 use serde_json::{Value, json};
 use svc_agent_core::{participant::state_of, peers::Verdict};
+use svc_agent_identity::{account_write::WritingAccount, chain_link::ChainLinkHandle, registry::NodeRegistry};
 use svc_agent_store::AgentStore;
 use svc_kit::wall_clock;
 use svc_net::upstream::{HttpUpstream, NodeClientError, UpstreamEndpoints, UpstreamError, indexer_reach};
@@ -26,7 +27,6 @@ use svc_wire::{
 use tokio::time::{Instant, timeout};
 
 use self::trust_claim::{TrustClaim, claim_of};
-use svc_agent_identity::{account_write::WritingAccount, chain_link::ChainLinkHandle, registry::NodeRegistry};
 
 /// Decisions that are kept.
 const MAX_VERDICTS: u64 = 20_000;

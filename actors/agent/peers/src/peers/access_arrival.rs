@@ -28,7 +28,7 @@ impl PeerService {
     /// The content of a message. With a backend that answers, requests for access are texts for it; answers never are.
     pub(super) fn read_content(&self, message: &Message) -> Result<Content, ContentError> {
         let content = Content::read(message);
-        let is_for_backend = self.0.access.owner().settings().is_answered_by_backend;
+        let is_for_backend = self.0.parts.access.owner().settings().is_answered_by_backend;
         match content {
             Ok(Content::EndpointAccess(AccessFrame::Request(_) | AccessFrame::UnreadableRequest { .. }))
                 if is_for_backend =>
@@ -49,7 +49,7 @@ impl PeerService {
     ) -> Option<AccessPart> {
         match content {
             Ok(Content::EndpointAccess(AccessFrame::Request(request))) => {
-                let decision = self.0.access.judge(request, &proven.public_did, is_trusted).await;
+                let decision = self.0.parts.access.judge(request, &proven.public_did, is_trusted).await;
                 Some(AccessPart { request_id: request.id.clone(), request: Some(request.clone()), decision })
             }
             Ok(Content::EndpointAccess(AccessFrame::UnreadableRequest { id: Some(id), code, rule })) => {
@@ -68,7 +68,7 @@ impl PeerService {
     pub(super) fn hear_access(&self, proven: &ProvenMessage, content: &Result<Content, ContentError>) {
         match content {
             Ok(Content::EndpointAccess(AccessFrame::Request(_) | AccessFrame::UnreadableRequest { .. })) => {}
-            Ok(Content::EndpointAccess(frame)) => self.0.asker.hear(&proven.public_did, frame.clone()),
+            Ok(Content::EndpointAccess(frame)) => self.0.parts.asker.hear(&proven.public_did, frame.clone()),
             _ => {}
         }
     }

@@ -25,7 +25,7 @@ impl PeerService {
     /// # Errors
     /// When no such grant is held, the agent has no such credential, or the endpoint has another URL now.
     pub async fn present_for_grant(&self, request_id: &str) -> Result<GrantPresentation, Refusal> {
-        let held = self.0.asker.grant(request_id).await.map_err(asker_down)?;
+        let held = self.0.parts.asker.grant(request_id).await.map_err(asker_down)?;
         let grant = held.ok_or_else(|| {
             let message = format!("no grant of the request {request_id:?} is held; ask for access again");
             Refusal::new(RefusalCode::UnknownId, message)
@@ -35,11 +35,11 @@ impl PeerService {
             return Err(Refusal::new(RefusalCode::InvalidState, "the grant asks for no credential"));
         };
         if self.endpoint_now(did_of_url(&endpoint), &endpoint).await?.as_deref() != Some(url.as_str()) {
-            self.0.asker.forget(request_id);
+            self.0.parts.asker.forget(request_id);
             let message = format!("{endpoint} has another URL now; ask for access again");
             return Err(Refusal::new(RefusalCode::InvalidState, message));
         }
-        let held = self.0.store.held_credentials().await.map_err(|error| store_failed(&error))?;
+        let held = self.0.parts.store.held_credentials().await.map_err(|error| store_failed(&error))?;
         let now = wall_clock::now().seconds;
         let credential = usable(&held, (&schema_id, &issuer), now).ok_or_else(|| {
             let message = format!(
@@ -51,11 +51,11 @@ impl PeerService {
         let body = serde_json::from_str(&credential.body).map_err(|_| {
             Refusal::new(RefusalCode::Internal, format!("the credential {} cannot be read", credential.id))
         })?;
-        let Some(prover) = self.0.keeper.prover(ProofPurpose::Authentication) else {
+        let Some(prover) = self.0.parts.keeper.prover(ProofPurpose::Authentication) else {
             let message = "the document has no key that signs presentations now";
             return Err(Refusal::not_ready(AgentPart::Document, message, 1));
         };
-        let (did, id) = (self.0.keeper.published().document.did().to_owned(), Uuid::new_v4().to_string());
+        let (did, id) = (self.0.parts.keeper.published().document.did().to_owned(), Uuid::new_v4().to_string());
         let key = (prover.verification_method.as_str(), &prover.key);
         let presentation = sign_access_presentation(&body, (&did, &url), (&id, now), key);
         if presentation.len() > MAX_TOKEN_BYTES {

@@ -71,12 +71,12 @@ impl PeerService {
 
     async fn ask_for_access(&self, request: PeerAccessRequest) -> Result<Box<AccessGrant>, Refusal> {
         check(&request)?;
-        let asker = &self.0.asker;
+        let asker = &self.0.parts.asker;
         if let Some(id) = &request.replaces {
             asker.forget(id);
         }
         let peer = did_of_url(&request.endpoint).to_owned();
-        if peer == self.0.keeper.published().document.did() {
+        if peer == self.0.parts.keeper.published().document.did() {
             return Err(wrong("endpoint", "it is an endpoint of this agent"));
         }
         self.require_verifiable(&peer).await?;
@@ -89,7 +89,8 @@ impl PeerService {
         if let Some(held) = asker.held(&request.endpoint, &question, &url).await.map_err(asker_down)? {
             return Ok(held);
         }
-        let deadline = Instant::now() + request.timeout.unwrap_or(self.0.access.owner().settings().answer_timeout);
+        let deadline =
+            Instant::now() + request.timeout.unwrap_or(self.0.parts.access.owner().settings().answer_timeout);
         let connection = self.connection_for_access(&peer).await?;
         let id = Uuid::new_v4().to_string();
         let granted = self.send_and_wait(&id, request, &connection, deadline).await;
@@ -104,10 +105,10 @@ impl PeerService {
         if !(did.starts_with("did:web:") || did.starts_with("did:webvh:")) {
             return Err(wrong("endpoint", "its DID is none of the methods web and webvh"));
         }
-        match self.0.gate.fresh_verdict(did).await {
+        match self.0.parts.gate.fresh_verdict(did).await {
             Ok(verdict) if verdict.is_trusted => Ok(()),
             Ok(_) => {
-                self.0.asker.forget_peer(did);
+                self.0.parts.asker.forget_peer(did);
                 Err(not_trusted(did))
             }
             Err(error) => Err(verdict_unknown(&error)),
@@ -116,7 +117,7 @@ impl PeerService {
 
     /// The URL of an entry in the document as its server has it now.
     pub(super) async fn endpoint_now(&self, peer: &str, endpoint: &str) -> Result<Option<String>, Refusal> {
-        let resolved = self.0.resolver.resolve(peer, true, DocumentUse::Outbound).await;
+        let resolved = self.0.parts.resolver.resolve(peer, true, DocumentUse::Outbound).await;
         let document = resolved.map_err(|error| document_refused("endpoint", error))?;
         let mut services = document["service"].as_array().into_iter().flatten();
         let is_entry = |id: &str| absolute_did_url(peer, id) == endpoint;
@@ -126,13 +127,13 @@ impl PeerService {
 
     /// The connection with a peer, which can be asked.
     async fn connection_for_access(&self, peer: &str) -> Result<String, Refusal> {
-        let document = self.0.resolver.resolve(peer, false, DocumentUse::Outbound).await;
-        let clear_text = allows_clear_text(self.0.client.policy());
+        let document = self.0.parts.resolver.resolve(peer, false, DocumentUse::Outbound).await;
+        let clear_text = allows_clear_text(self.0.parts.client.policy());
         if document.is_ok_and(|document| endpoints(&document, clear_text).is_empty()) {
             let message = format!("the document of {peer} has no endpoint for DIDComm v2, so that it cannot be asked");
             return Err(Refusal::new(RefusalCode::PeerUnreachable, message));
         }
-        let known = self.0.store.connection_with_peer(peer).await.map_err(|error| store_failed(&error))?;
+        let known = self.0.parts.store.connection_with_peer(peer).await.map_err(|error| store_failed(&error))?;
         match known.filter(|known| !known.connection.has_ended) {
             Some(known) => Ok(known.connection.id),
             None => Ok(self.open_connection(peer).await?.connection.id),
@@ -154,15 +155,15 @@ impl PeerService {
         let content = frame.to_content();
         let endpoint = frame.endpoint.clone();
         let open = OpenRequest { request: frame, deadline: now.saturating_add(wait) + DEADLINE_SLACK };
-        let noted = self.0.asker.ask(open).await.map_err(asker_down)?;
+        let noted = self.0.parts.asker.ask(open).await.map_err(asker_down)?;
         let mut answer = noted.map_err(|full| Refusal {
             retry_after: Some(5),
             ..Refusal::new(RefusalCode::InvalidState, full.to_string())
         })?;
         let message_id = Uuid::new_v4().to_string();
         let message = frame_message(&message_id, &content, None, now, Some(now + REQUEST_SECONDS));
-        let queued = self.0.store.queue_message(connection_id, &message, now, &self.0.limits).await;
-        self.0.guard.note_write(queued.is_ok());
+        let queued = self.0.parts.store.queue_message(connection_id, &message, now, &self.0.limits).await;
+        self.0.parts.guard.note_write(queued.is_ok());
         queued.map_err(|error| store_failed(&error))?.map_err(queue_refused)?;
         self.message_queued(connection_id, &peer).await;
         loop {
@@ -174,7 +175,7 @@ impl PeerService {
             match heard {
                 HeardAnswer::Granted { id, .. } => {
                     let url = self.endpoint_now(&peer, &endpoint).await?;
-                    let (taken, again) = self.0.asker.settle(&id, url).await.map_err(asker_down)?;
+                    let (taken, again) = self.0.parts.asker.settle(&id, url).await.map_err(asker_down)?;
                     match taken {
                         Ok(grant) => return Ok(grant),
                         Err(reason) => tracing::warn!(
@@ -206,7 +207,7 @@ impl PeerService {
 
     /// The refusal for a peer that has not answered in time: it was not reached, or it is silent.
     async fn unanswered(&self, peer: &str, connection_id: &str, message_id: &str) -> Refusal {
-        match self.0.store.was_never_sent(connection_id, message_id).await {
+        match self.0.parts.store.was_never_sent(connection_id, message_id).await {
             Ok(true) => {
                 let message = format!("no endpoint of {peer} has taken the message; nothing was asked");
                 Refusal::new(RefusalCode::PeerUnreachable, message)

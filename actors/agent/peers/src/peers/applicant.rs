@@ -44,7 +44,7 @@ impl PeerService {
     ) -> Result<bool, UnknownVerdict> {
         let Some(VtFlow::OnboardingRequest { participant_id, .. }) = opening(content) else { return Ok(false) };
         let Ok(participant_id) = participant_id.parse() else { return Ok(false) };
-        self.0.gate.is_applicant(&proven.public_did, participant_id).await
+        self.0.parts.gate.is_applicant(&proven.public_did, participant_id).await
     }
 
     /// The answer to a message that opens a flow, by a peer that is not trusted; one a minute.

@@ -4,6 +4,7 @@ use svc_agent_core::{
     error::{Refusal, RefusalCode},
     peers::{ExchangeFilter, ExchangeState, PeerEvent, StoredExchange},
 };
+use svc_agent_identity::credentials::CredentialHandle;
 use svc_agent_store::{queue_refused, store_failed};
 use svc_didcomm::{
     Message,
@@ -16,7 +17,6 @@ use svc_kit::wall_clock::now_millis;
 use uuid::Uuid;
 
 use super::service::PeerService;
-use svc_agent_identity::credentials::CredentialHandle;
 
 /// Characters of a reason that a caller gives.
 const MAX_REASON: usize = 1_024;
@@ -38,19 +38,19 @@ impl PeerService {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<StoredExchange>, Refusal> {
-        self.0.store.exchanges(filter, after, limit).await.map_err(|error| store_failed(&error))
+        self.0.parts.store.exchanges(filter, after, limit).await.map_err(|error| store_failed(&error))
     }
 
     /// Returns an exchange.
     pub async fn exchange(&self, id: &str) -> Result<StoredExchange, Refusal> {
-        let found = self.0.store.exchange(id).await.map_err(|error| store_failed(&error))?;
+        let found = self.0.parts.store.exchange(id).await.map_err(|error| store_failed(&error))?;
         found.ok_or_else(|| unknown_exchange(id))
     }
 
     /// Removes an exchange; a stored credential stays.
     pub async fn delete_exchange(&self, id: &str) -> Result<(), Refusal> {
-        let removed = self.0.store.remove_exchange(id).await;
-        self.0.guard.note_write(removed.is_ok());
+        let removed = self.0.parts.store.remove_exchange(id).await;
+        self.0.parts.guard.note_write(removed.is_ok());
         if removed.map_err(|error| store_failed(&error))? { Ok(()) } else { Err(unknown_exchange(id)) }
     }
 
@@ -115,8 +115,8 @@ impl PeerService {
     ) -> Result<StoredExchange, Refusal> {
         let after = StoredExchange { state, error, updated_at: now_millis(), ..before.clone() };
         let event = Some(PeerEvent::exchange(&after));
-        let moved = self.0.store.move_exchange(before.state, &after, &message, event, &self.0.limits).await;
-        self.0.guard.note_write(moved.is_ok());
+        let moved = self.0.parts.store.move_exchange(before.state, &after, &message, event, &self.0.limits).await;
+        self.0.parts.guard.note_write(moved.is_ok());
         match moved.map_err(|error| store_failed(&error))?.map_err(queue_refused)? {
             true => {
                 self.notify_courier();

@@ -27,13 +27,10 @@ mod settings;
 pub use self::{
     access_presentations::GrantPresentation,
     access_requests::PeerAccessRequest,
+    flow_facts::{FlowFacts, UnknownFacts},
     peer_resolution::{PeerEndpoint, PeerResolution},
     requests::{InvitationRequest, SentInvitation},
-    service::PeerService,
-    settings::{PeerAdmission, PeerSettings, PeerTransport},
-};
-pub use self::{
-    flow_facts::{FlowFacts, UnknownFacts},
     resolver::PeerResolver,
-    service::PeerParts,
+    service::{PeerParts, PeerService},
+    settings::{PeerAdmission, PeerSettings, PeerTransport},
 };

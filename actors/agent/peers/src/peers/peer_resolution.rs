@@ -80,7 +80,7 @@ impl PeerService {
             let rule = "allowed is a DID, such as did:web:peer.example";
             return Err(Refusal::of_member(RefusalCode::InvalidInput, "did", rule));
         }
-        let decision = self.0.gate.explain(did).await.map_err(|error| verdict_unknown(&error))?;
+        let decision = self.0.parts.gate.explain(did).await.map_err(|error| verdict_unknown(&error))?;
         let mut found = PeerResolution {
             did: did.to_owned(),
             is_trusted: decision.is_trusted,
@@ -93,15 +93,15 @@ impl PeerService {
             requirements_problem: None,
         };
         if !decision.is_trusted {
-            self.0.asker.forget_peer(did);
+            self.0.parts.asker.forget_peer(did);
             return Ok(found);
         }
-        let document = self.0.resolver.resolve(did, true, DocumentUse::Outbound).await;
+        let document = self.0.parts.resolver.resolve(did, true, DocumentUse::Outbound).await;
         let document = match document {
             Ok(document) => document,
             Err(error) => return Ok(PeerResolution { document_problem: Some(error.to_string()), ..found }),
         };
-        found.can_be_asked = !endpoints(&document, allows_clear_text(self.0.client.policy())).is_empty();
+        found.can_be_asked = !endpoints(&document, allows_clear_text(self.0.parts.client.policy())).is_empty();
         let requirements = self.requirements(did, &document).await;
         found.endpoints = endpoints_of(did, &document, requirements.as_ref().ok().map(Option::as_ref));
         found.requirements_problem = requirements.err();
@@ -116,7 +116,8 @@ impl PeerService {
             return Ok(None);
         };
         let url = endpoint_url(&service["serviceEndpoint"]).ok_or("its entry #endpoint-access has no URL")?;
-        let fetched = self.0.fetcher.get_within(url, &REQUIREMENTS_LIMITS).await.map_err(|error| error.to_string())?;
+        let fetched =
+            self.0.parts.fetcher.get_within(url, &REQUIREMENTS_LIMITS).await.map_err(|error| error.to_string())?;
         let read: Value = serde_json::from_slice(&fetched.body).map_err(|error| format!("{url}: no JSON: {error}"))?;
         let read = AccessDocument::read(&read, did);
         read.map(Some).ok_or_else(|| format!("{url} is of another DID, or of another version of the protocol"))

@@ -108,7 +108,7 @@ impl PeerService {
     }
 
     async fn open(&self, bytes: Bytes) -> Result<Arrival, Stop> {
-        if bytes.len() > self.0.settings.message_bytes {
+        if bytes.len() > self.0.parts.settings.message_bytes {
             return Err(Refusal::TooLarge.into());
         }
         let envelope = Envelope::read(&bytes)?;
@@ -154,7 +154,7 @@ impl PeerService {
         let is_stranger = known.is_none();
         let public_did = known.as_deref().unwrap_or(root).to_owned();
         // Such a stranger costs nothing to make, and must not use up the room of those that may be trusted.
-        if is_stranger && self.0.settings.admission == PeerAdmission::Trusted && !may_be_trusted(&public_did) {
+        if is_stranger && self.0.parts.settings.admission == PeerAdmission::Trusted && !may_be_trusted(&public_did) {
             return Ok(Arrival::Untrusted);
         }
         self.admit(&public_did).map_err(Stop::Busy)?;
@@ -182,7 +182,7 @@ impl PeerService {
         }
         let read_at = known_peers.changes();
         let dids: Vec<&str> = [Some(sender), prior.map(|prior| prior.issuer.as_str())].into_iter().flatten().collect();
-        let found = self.0.store.connections_with(&dids).await;
+        let found = self.0.parts.store.connections_with(&dids).await;
         let found = found.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
         let found = found.into_iter().find(|one| is_same_did(&one.connection.our_did, own));
         let Some(found) = found else { return Ok(None) };
@@ -208,7 +208,7 @@ impl PeerService {
     }
 
     async fn prior_document(&self, did: &str, fresh: bool) -> Result<Arc<Value>, Stop> {
-        self.0.resolver.resolve(did, fresh, DocumentUse::Inbound).await.map_err(|error| match error {
+        self.0.parts.resolver.resolve(did, fresh, DocumentUse::Inbound).await.map_err(|error| match error {
             PeerDocumentError::Final(_) => Refusal::FromPriorProof.into(),
             passing => passing.into(),
         })
@@ -219,7 +219,7 @@ impl PeerService {
         let is_short = comparable(did) == did && did.starts_with("did:peer:4");
         let mut did = did.to_owned();
         if is_short {
-            let known = self.0.store.connections_with(&[&did]).await;
+            let known = self.0.parts.store.connections_with(&[&did]).await;
             let known = known.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
             let dids = known.into_iter().flat_map(|one| {
                 let svc_didcomm::connection::Connection { their_did, previous, .. } = one.connection;
@@ -227,19 +227,19 @@ impl PeerService {
             });
             did = dids.into_iter().find(|long| is_same_did(long, &did)).ok_or(Refusal::SenderKey)?;
         }
-        Ok(self.0.resolver.resolve(&did, fresh, DocumentUse::Inbound).await?)
+        Ok(self.0.parts.resolver.resolve(&did, fresh, DocumentUse::Inbound).await?)
     }
 
     /// The first recipient that is a key of ours: of the document, or of an invitation.
     async fn own_key(&self, recipients: &[String]) -> Result<OwnKey, Stop> {
         for key_id in recipients {
-            if let Some((did, key)) = self.0.keeper.agreement_key(key_id) {
+            if let Some((did, key)) = self.0.parts.keeper.agreement_key(key_id) {
                 return Ok(OwnKey { key_id: key_id.clone(), key, did, invitation: None });
             }
             let did = did_of_url(key_id);
             if did.starts_with("did:peer:4") {
-                let own_did = self.0.keeper.published().document.did().to_owned();
-                let found = self.0.store.own_peer_did(&own_did, comparable(did)).await;
+                let own_did = self.0.parts.keeper.published().document.did().to_owned();
+                let found = self.0.parts.store.own_peer_did(&own_did, comparable(did)).await;
                 let found = found.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
                 if let Some((invitation, secret)) = found {
                     let key = KeyAgreementKey::from_bytes(&secret.secret);
@@ -252,7 +252,7 @@ impl PeerService {
                 }
             }
         }
-        let own_did = self.0.keeper.published().document.did().to_owned();
+        let own_did = self.0.parts.keeper.published().document.did().to_owned();
         if recipients.iter().any(|key_id| did_of_url(key_id) == own_did) {
             // A key that `svc agent recover` has replaced. A message that is refused for good would be lost, and its sender would not know it.
             let reason = "the sender has an earlier document of this agent".to_owned();
@@ -268,7 +268,7 @@ impl PeerService {
     }
 
     async fn hand_over_end(&self, recipient: String, prior: FromPrior) -> Result<Receipt, Stop> {
-        let known = self.0.store.connections_with(&[&prior.issuer]).await;
+        let known = self.0.parts.store.connections_with(&[&prior.issuer]).await;
         let known = known.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
         let known = known.into_iter().find(|one| is_same_did(&one.connection.our_did, &recipient));
         let known = known.ok_or(Refusal::FromPriorIssuer)?;

@@ -67,12 +67,12 @@ impl PeerService {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<StoredConnection>, Refusal> {
-        self.0.store.connections(filter, after, limit).await.map_err(|error| store_failed(&error))
+        self.0.parts.store.connections(filter, after, limit).await.map_err(|error| store_failed(&error))
     }
 
     /// Returns a connection.
     pub async fn connection(&self, id: &str) -> Result<StoredConnection, Refusal> {
-        let found = self.0.store.connection(id).await.map_err(|error| store_failed(&error))?;
+        let found = self.0.parts.store.connection(id).await.map_err(|error| store_failed(&error))?;
         found.ok_or_else(|| unknown_connection(id))
     }
 
@@ -82,18 +82,18 @@ impl PeerService {
         if did.len() > limits::MAX_DID_BYTES || !(did.starts_with("did:web:") || did.starts_with("did:webvh:")) {
             return Err(wrong("it is no DID of the methods web and webvh"));
         }
-        let own_did = self.0.keeper.published().document.did().to_owned();
+        let own_did = self.0.parts.keeper.published().document.did().to_owned();
         if did == own_did {
             return Err(wrong("it is the DID of this agent"));
         }
         let verdict = self.require_trust(did).await?;
-        let document = self.0.resolver.resolve(did, true, DocumentUse::Outbound).await;
+        let document = self.0.parts.resolver.resolve(did, true, DocumentUse::Outbound).await;
         let document = document.map_err(|error| document_refused("did", error))?;
-        let known = self.0.store.connection_with_peer(did).await.map_err(|error| store_failed(&error))?;
+        let known = self.0.parts.store.connection_with_peer(did).await.map_err(|error| store_failed(&error))?;
         if let Some(known) = known {
             return Ok(StoredConnection { verdict: verdict.or(known.verdict), ..known });
         }
-        let clear_text = super::settings::allows_clear_text(self.0.client.policy());
+        let clear_text = super::settings::allows_clear_text(self.0.parts.client.policy());
         if svc_didcomm::endpoint::endpoints(&document, clear_text).is_empty() {
             return Err(wrong("its document has no endpoint for DIDComm v2"));
         }
@@ -111,8 +111,8 @@ impl PeerService {
             created_at: now,
             updated_at: now,
         };
-        let stored = self.0.store.add_connection_with_event(&added, &self.0.limits).await;
-        self.0.guard.note_write(stored.is_ok());
+        let stored = self.0.parts.store.add_connection_with_event(&added, &self.0.limits).await;
+        self.0.parts.guard.note_write(stored.is_ok());
         let stored = stored.map_err(|error| store_failed(&error))?;
         self.notify_courier();
         Ok(stored)
@@ -120,19 +120,21 @@ impl PeerService {
 
     /// The decision about a peer; a refusal where it is needed and does not admit the peer.
     pub(super) async fn require_trust(&self, did: &str) -> Result<Option<Verdict>, Refusal> {
-        match self.0.gate.fresh_verdict(did).await {
-            Ok(verdict) if verdict.is_trusted || self.0.settings.admission == PeerAdmission::Any => Ok(Some(verdict)),
+        match self.0.parts.gate.fresh_verdict(did).await {
+            Ok(verdict) if verdict.is_trusted || self.0.parts.settings.admission == PeerAdmission::Any => {
+                Ok(Some(verdict))
+            }
             Ok(_) => Err(not_trusted(did)),
-            Err(_) if self.0.settings.admission == PeerAdmission::Any => Ok(None),
+            Err(_) if self.0.parts.settings.admission == PeerAdmission::Any => Ok(None),
             Err(error) => Err(verdict_unknown(&error)),
         }
     }
 
     /// Removes a connection with its messages and exchanges. The peer hears nothing of it.
     pub async fn delete_connection(&self, id: &str) -> Result<(), Refusal> {
-        let removed = self.0.store.remove_connection(id).await;
+        let removed = self.0.parts.store.remove_connection(id).await;
         self.0.known_peers.note_change();
-        self.0.guard.note_write(removed.is_ok());
+        self.0.parts.guard.note_write(removed.is_ok());
         let removed = removed.map_err(|error| store_failed(&error))?;
         if removed { Ok(()) } else { Err(unknown_connection(id)) }
     }
@@ -157,8 +159,8 @@ impl PeerService {
             created_at: now,
             delivery: Some(DeliveryState::Waiting),
         };
-        let queued = self.0.store.queue_basic_message(&record, &self.0.limits).await;
-        self.0.guard.note_write(queued.is_ok());
+        let queued = self.0.parts.store.queue_basic_message(&record, &self.0.limits).await;
+        self.0.parts.guard.note_write(queued.is_ok());
         let public_did = match queued.map_err(|error| store_failed(&error))? {
             Ok(public_did) => public_did,
             // A connection that is not there has not ended either.
@@ -182,7 +184,7 @@ impl PeerService {
         loop {
             records.mark_unchanged();
             let found =
-                self.0.store.basic_messages(filter, after, limit).await.map_err(|error| store_failed(&error))?;
+                self.0.parts.store.basic_messages(filter, after, limit).await.map_err(|error| store_failed(&error))?;
             if !found.is_empty() || wait.is_zero() {
                 return Ok(found);
             }
@@ -212,15 +214,15 @@ impl PeerService {
         let out_of_band_id = own.map(|own| own.out_of_band_id);
         let id = out_of_band_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
         let (message, now) = (invitation.to_message(&id), wall_clock::now().seconds);
-        let queued = self.0.store.queue_message(&request.connection_id, &message, now, &self.0.limits).await;
-        self.0.guard.note_write(queued.is_ok());
+        let queued = self.0.parts.store.queue_message(&request.connection_id, &message, now, &self.0.limits).await;
+        self.0.parts.guard.note_write(queued.is_ok());
         queued.map_err(|error| store_failed(&error))?.map_err(queue_refused)?;
         self.message_queued(&connection.connection.id, &connection.connection.public_did).await;
         Ok(SentInvitation { id, out_of_band_id })
     }
 
     async fn make_own_peer_did(&self, connection: &StoredConnection) -> Result<OwnPeerDid, Refusal> {
-        let published = self.0.keeper.published();
+        let published = self.0.parts.keeper.published();
         let mut secret = Zeroizing::new([0; 32]);
         getrandom::fill(secret.as_mut_slice()).map_err(|error| {
             tracing::error!(%error, "no random bytes");
@@ -252,8 +254,8 @@ impl PeerService {
             parent_id: connection.connection.id.clone(),
         };
         let key = PrivateKey { name: peer.short, version: 1, secret };
-        let stored = self.0.store.add_own_peer_did(published.document.did(), &own, &key, now_millis()).await;
-        self.0.guard.note_write(stored.is_ok());
+        let stored = self.0.parts.store.add_own_peer_did(published.document.did(), &own, &key, now_millis()).await;
+        self.0.parts.guard.note_write(stored.is_ok());
         stored.map_err(|error| store_failed(&error))?;
         Ok(own)
     }

@@ -68,7 +68,7 @@ impl PeerService {
     }
 
     async fn prepare_next(&self, sent: &QueuedMessage) -> Option<PreparedMessage> {
-        let next = self.0.store.next_message(&sent.connection_id, wall_clock::now().seconds).await;
+        let next = self.0.parts.store.next_message(&sent.connection_id, wall_clock::now().seconds).await;
         let (number, message) = next.ok().flatten()?;
         let message = self.fill_grant(message).await.ok()?;
         let route = sent.route.clone();
@@ -134,9 +134,9 @@ impl PeerService {
     /// Makes the frame of a grant, whose message in the outbox has its id only.
     async fn fill_grant(&self, message: Message) -> Result<Message, NotReady> {
         let Some(id) = grant_of_message(&message) else { return Ok(message) };
-        let grant = self.0.store.access_grant(id).await;
+        let grant = self.0.parts.store.access_grant(id).await;
         let grant = grant.map_err(|error| NotReady::passing(error.to_string()))?;
-        let filled = self.0.access.owner().fill(&message, grant.as_ref(), wall_clock::now().seconds);
+        let filled = self.0.parts.access.owner().fill(&message, grant.as_ref(), wall_clock::now().seconds);
         filled.map_err(|problem| match problem {
             FrameProblem::Ended => NotReady { attempt: Attempt::Rejected, reason: problem.to_string() },
             FrameProblem::KeyMissing => NotReady::passing(problem.to_string()),
@@ -150,12 +150,12 @@ impl PeerService {
         message: Message,
         fresh: bool,
     ) -> Result<Sealed, NotReady> {
-        let document = self.0.resolver.resolve(to, fresh, DocumentUse::Outbound).await;
+        let document = self.0.parts.resolver.resolve(to, fresh, DocumentUse::Outbound).await;
         let document = document.map_err(|error| NotReady::passing(error.to_string()))?;
         let recipient = recipient_key(&document, to);
         let recipient = recipient.ok_or_else(|| NotReady::passing("the peer's document has no key for messages"))?;
         let sender = self.sending_key(from).await?;
-        let endpoints = endpoints(&document, allows_clear_text(self.0.client.policy()));
+        let endpoints = endpoints(&document, allows_clear_text(self.0.parts.client.policy()));
         if endpoints.is_empty() {
             return Err(NotReady::passing("the peer's document has no endpoint for messages"));
         }
@@ -173,12 +173,13 @@ impl PeerService {
         if !is_peer_did(our_did) {
             return self
                 .0
+                .parts
                 .keeper
                 .sending_key()
                 .ok_or_else(|| NotReady::passing("the document has no key for messages"));
         }
-        let own_did = self.0.keeper.published().document.did().to_owned();
-        let found = self.0.store.own_peer_did(&own_did, comparable(our_did)).await;
+        let own_did = self.0.parts.keeper.published().document.did().to_owned();
+        let found = self.0.parts.store.own_peer_did(&own_did, comparable(our_did)).await;
         let found = found.map_err(|error| NotReady::passing(error.to_string()))?;
         let (own, key) = found.ok_or_else(|| NotReady::passing("the key of the connection is gone"))?;
         Ok((format!("{}{OWN_PEER_KEY}", own.long), KeyAgreementKey::from_bytes(&key.secret)))
@@ -230,7 +231,7 @@ impl<'a> Sending<'a> {
         for endpoint in endpoints {
             let result = match endpoint.transport {
                 Transport::WebSocket => self.send_over_socket(&endpoint.uri, &envelope).await,
-                Transport::Http => self.service.0.client.post(&endpoint.uri, &envelope).await,
+                Transport::Http => self.service.0.parts.client.post(&endpoint.uri, &envelope).await,
             };
             let attempt = match result {
                 SendResult::Answered => Attempt::Done,
@@ -265,7 +266,7 @@ impl<'a> Sending<'a> {
         }
         let mut socket = match open {
             Some(socket) => socket,
-            None => match self.service.0.client.connect(uri).await {
+            None => match self.service.0.parts.client.connect(uri).await {
                 Ok(socket) => socket,
                 Err(reason) => return SendResult::NotSent(reason),
             },

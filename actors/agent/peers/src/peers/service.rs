@@ -8,6 +8,7 @@ use std::{
 use futures::future::BoxFuture;
 use serde_json::Value;
 use svc_agent_core::{peer_tag::peer_tag, peers::PeerLimits};
+use svc_agent_identity::keeper::KeeperHandle;
 use svc_agent_store::{AgentStore, AgentStoreError, guard::StoreGuardHandle};
 use svc_didcomm::Refusal as MessageRefusal;
 use svc_kit::{SessionError, wall_clock};
@@ -31,7 +32,6 @@ use crate::{
     peer_directory::{DirectoryWork, PeerDirectory, SessionLease},
     peer_session,
 };
-use svc_agent_identity::keeper::KeeperHandle;
 
 /// Bytes of a message for which a way to another thread costs as much as its encryption.
 const SMALL_MESSAGE: usize = 16 * 1024;
@@ -49,17 +49,9 @@ const DENIALS_PER_SECOND: f64 = 0.1;
 #[derive(Clone)]
 pub struct PeerService(pub(super) Arc<Inner>);
 
+/// The parts, and the memory of this process.
 pub(super) struct Inner {
-    pub settings: PeerSettings,
-    pub store: AgentStore,
-    pub guard: StoreGuardHandle,
-    pub keeper: KeeperHandle,
-    pub resolver: PeerResolver,
-    pub fetcher: BoundedFetcher,
-    pub gate: TrustGate,
-    pub directory: PeerDirectory,
-    pub courier: Option<CourierHandle>,
-    pub client: OutboundClient,
+    pub parts: PeerParts,
     pub limits: PeerLimits,
     pub rates: Rates,
     pub strangers: Rates,
@@ -67,9 +59,6 @@ pub(super) struct Inner {
     pub untrusted_answers: Rates,
     pub unknown_flow_answers: Rates,
     pub denials: Rates,
-    pub flows: Arc<dyn FlowFacts>,
-    pub access: AccessGranterHandle,
-    pub asker: AccessAskerHandle,
     pub refusals: RefusalLog,
     pub known_peers: KnownPeers,
     /// Grows with each basic message that is stored: callers wait for it.
@@ -111,41 +100,26 @@ pub struct PeerParts {
 impl PeerService {
     /// The service of these parts.
     pub fn new(parts: PeerParts) -> Self {
-        let PeerParts { settings, store, guard, keeper, resolver, fetcher, gate, directory, courier, client, .. } =
-            parts;
-        let PeerParts { flows, access, asker, max_events, .. } = parts;
-        let per_peer = f64::from(settings.rate_per_peer);
-        let strangers = f64::from(settings.new_peers_per_minute);
+        let per_peer = f64::from(parts.settings.rate_per_peer);
+        let strangers = f64::from(parts.settings.new_peers_per_minute);
         Self(Arc::new(Inner {
-            limits: settings.limits(max_events),
+            limits: parts.settings.limits(parts.max_events),
             rates: Rates::new(per_peer, per_peer * 10.0),
             strangers: Rates::new(strangers / 60.0, strangers),
             fresh: Rates::new(FRESH_PER_SECOND, 1.0),
             untrusted_answers: Rates::new(UNTRUSTED_ANSWERS_PER_SECOND, 1.0),
             unknown_flow_answers: Rates::new(UNTRUSTED_ANSWERS_PER_SECOND, 1.0),
             denials: Rates::new(DENIALS_PER_SECOND, 1.0),
-            flows,
-            access,
-            asker,
             refusals: RefusalLog::default(),
             known_peers: KnownPeers::default(),
             records: watch::Sender::new(0),
-            settings,
-            store,
-            guard,
-            keeper,
-            resolver,
-            fetcher,
-            gate,
-            directory,
-            courier,
-            client,
+            parts,
         }))
     }
 
     /// Returns the settings.
     pub fn settings(&self) -> &PeerSettings {
-        &self.0.settings
+        &self.0.parts.settings
     }
 
     /// The bounds of the rows that peers make.
@@ -154,29 +128,29 @@ impl PeerService {
     }
 
     pub(crate) fn outbox_changed(&self) {
-        self.0.directory.outbox_changed();
+        self.0.parts.directory.outbox_changed();
     }
 
     /// Sessions that run.
     pub fn session_count(&self) -> usize {
-        self.0.directory.session_count()
+        self.0.parts.directory.session_count()
     }
 
     /// The grants of access to endpoints of this agent.
     pub fn access(&self) -> &AccessGranterHandle {
-        &self.0.access
+        &self.0.parts.access
     }
 
     /// The document of a peer, as it was last resolved or as its server has it.
     pub async fn document_of(&self, did: &str) -> Result<Arc<Value>, PeerDocumentError> {
-        self.0.resolver.resolve(did, false, DocumentUse::Outbound).await
+        self.0.parts.resolver.resolve(did, false, DocumentUse::Outbound).await
     }
 
     pub(super) async fn session(&self, peer: &str) -> Result<SessionLease, SessionError> {
         let work = Arc::new(self.clone());
         let child_spec =
             |session: &peer_session::PeerSessionHandle, peer| session.child_spec(peer_session::Args { peer, work });
-        self.0.directory.session(svc_didcomm::peer_did::comparable(peer), child_spec).await
+        self.0.parts.directory.session(svc_didcomm::peer_did::comparable(peer), child_spec).await
     }
 
     pub(super) fn note_refusal(&self, refusal: MessageRefusal) {
@@ -185,7 +159,7 @@ impl PeerService {
 
     /// Tells the courier of new events.
     pub fn notify_courier(&self) {
-        if let Some(courier) = &self.0.courier {
+        if let Some(courier) = &self.0.parts.courier {
             courier.events_stored();
         }
     }
@@ -208,14 +182,14 @@ impl PeerService {
 impl DirectoryWork for PeerService {
     fn wake_due_sessions(&self, now: i64, limit: usize) -> BoxFuture<'_, Result<Option<i64>, AgentStoreError>> {
         Box::pin(async move {
-            for (connection_id, peer) in self.0.store.due_connections(now, limit).await? {
+            for (connection_id, peer) in self.0.parts.store.due_connections(now, limit).await? {
                 match self.session(&peer).await {
                     Ok(session) => session.message_due(&connection_id),
                     Err(error) => tracing::warn!(%error, "a session with a peer cannot be started"),
                 }
             }
-            metrics::record_peer_outbox(self.0.store.queued_messages().await?);
-            self.0.store.next_due().await
+            metrics::record_peer_outbox(self.0.parts.store.queued_messages().await?);
+            self.0.parts.store.next_due().await
         })
     }
 
@@ -223,10 +197,10 @@ impl DirectoryWork for PeerService {
         Box::pin(async move {
             let now = wall_clock::now().seconds;
             let age = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-            let settings = &self.0.settings;
+            let settings = &self.0.parts.settings;
             let cleaned = async {
-                while self.0.store.forget_seen(now - age(settings.replay_age)).await? {}
-                self.0.store.forget_unanswered(now - age(settings.outbox_age)).await
+                while self.0.parts.store.forget_seen(now - age(settings.replay_age)).await? {}
+                self.0.parts.store.forget_unanswered(now - age(settings.outbox_age)).await
             };
             if let Err(error) = cleaned.await {
                 tracing::warn!(%error, "old messages of peers cannot be removed");

@@ -69,15 +69,15 @@ impl PeerWork for PeerService {
     }
 
     fn is_idle(&self, peer: &Arc<str>) {
-        self.0.directory.session_is_idle(peer);
+        self.0.parts.directory.session_is_idle(peer);
     }
 
     fn idle(&self) -> std::time::Duration {
-        self.0.settings.idle
+        self.0.parts.settings.idle
     }
 
     fn outbox_age(&self) -> i64 {
-        i64::try_from(self.0.settings.outbox_age.as_secs()).unwrap_or(i64::MAX)
+        i64::try_from(self.0.parts.settings.outbox_age.as_secs()).unwrap_or(i64::MAX)
     }
 }
 
@@ -103,9 +103,9 @@ impl PeerService {
     ) -> (Receipt, Option<String>, &'static str) {
         let inner = &self.0;
         let unavailable = Receipt::Unavailable { retry_after: RETRY_SECONDS };
-        let verdict = match inner.gate.verdict(&proven.public_did).await {
+        let verdict = match inner.parts.gate.verdict(&proven.public_did).await {
             Ok(verdict) => Some(verdict),
-            Err(_) if inner.settings.admission == PeerAdmission::Any => None,
+            Err(_) if inner.parts.settings.admission == PeerAdmission::Any => None,
             Err(error) => {
                 inner.refusals.note("verdict_unknown", &error);
                 return (unavailable, None, "unknown_verdict");
@@ -126,11 +126,11 @@ impl PeerService {
             }
         };
         // Those that are not trusted begin no flows, also where they are heard.
-        let is_any = inner.settings.admission == PeerAdmission::Any && !opens;
+        let is_any = inner.parts.settings.admission == PeerAdmission::Any && !opens;
         let mut is_admitted = is_any || standing.is_trusted || standing.is_exempt;
         if let (false, Ok(content)) = (is_admitted, content) {
             // An applicant becomes trusted by the flow that it has begun.
-            match inner.flows.is_of_live_flow(&proven.public_did, &proven.message, content).await {
+            match inner.parts.flows.is_of_live_flow(&proven.public_did, &proven.message, content).await {
                 Ok(is_of_flow) => is_admitted = is_of_flow,
                 Err(error) => {
                     inner.refusals.note("store", &error);
@@ -169,12 +169,12 @@ impl PeerService {
             access: access.as_ref(),
             now: now_millis(),
         };
-        let taken = inner.store.take_message(&arrived, &inner.limits).await;
+        let taken = inner.parts.store.take_message(&arrived, &inner.limits).await;
         // It may have moved the connection to another DID, or joined two.
         if proven.prior.is_some() {
             inner.known_peers.note_change();
         }
-        inner.guard.note_write(taken.is_ok());
+        inner.parts.guard.note_write(taken.is_ok());
         match taken {
             Err(error) => {
                 inner.refusals.note("store", &error);
@@ -197,7 +197,7 @@ impl PeerService {
                 (Receipt::Taken, has_answer.then_some(connection_id), "repeated")
             }
             Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record, flows, access })) => {
-                inner.flows.changed(flows);
+                inner.parts.flows.changed(flows);
                 if let Some(outcome) = access {
                     metrics::record_access_answer(outcome);
                 }
@@ -220,7 +220,7 @@ impl PeerService {
         content: &Result<Content, ContentError>,
         standing: PeerStanding,
     ) -> Result<FlowPart<'_>, UnknownFacts> {
-        let (flows, mut heard, mut answers_unknown) = (&self.0.flows, HeardFacts::default(), false);
+        let (flows, mut heard, mut answers_unknown) = (&self.0.parts.flows, HeardFacts::default(), false);
         if let Ok(content) = content {
             heard = flows.read(&proven.public_did, &proven.message, content, standing).await?;
             let is_step = matches!(content, Content::VtFlow(_)) && !is_opening(content);
@@ -235,9 +235,9 @@ impl PeerService {
     /// Ends the connection whose peer gives up its DID.
     async fn take_end(&self, recipient: &str, prior: &FromPrior) -> Receipt {
         let inner = &self.0;
-        let ended = inner.store.end_connection(recipient, prior, now_millis(), &inner.limits).await;
+        let ended = inner.parts.store.end_connection(recipient, prior, now_millis(), &inner.limits).await;
         inner.known_peers.note_change();
-        inner.guard.note_write(ended.is_ok());
+        inner.parts.guard.note_write(ended.is_ok());
         match ended {
             Ok(Ok(has_event)) => {
                 if has_event {
@@ -262,7 +262,7 @@ impl PeerService {
         is_first: bool,
         sent: Option<SentMessage>,
     ) -> Result<Option<QueuedMessage>, AgentStoreError> {
-        let (now, store) = (wall_clock::now().seconds, &self.0.store);
+        let (now, store) = (wall_clock::now().seconds, &self.0.parts.store);
         if is_first && sent.is_none() {
             store.settle_interrupted(Some(connection_id), now, self.outbox_age()).await?;
         }
