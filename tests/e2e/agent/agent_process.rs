@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     ops::{Deref, DerefMut},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -214,22 +214,22 @@ impl AgentHome {
     pub(super) async fn run(&self, words: &[&str]) -> (bool, String) {
         let mut command = tokio::process::Command::from(self.command(words));
         command.kill_on_drop(true);
-        let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("in time").expect("it runs");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+        shown(&tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("in time").expect("it runs"))
     }
-}
 
-impl AgentHome {
     /// Runs `svc agent init`, which sends the steps by the tool server of a network: success and output.
     pub(super) async fn init(&self, world: &TestNetwork, more: &[&str]) -> (bool, String) {
         let url = world.network.mcp_url();
         let mut command = self.command(&[&["init", "--operator", &url, "--yes"], more].concat());
         command.env("MCP_BEARER_TOKEN", &world.network.bearer_token);
-        let output = tokio::task::spawn_blocking(move || command.output().expect("it runs")).await.expect("joins");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+        shown(&tokio::task::spawn_blocking(move || command.output().expect("it runs")).await.expect("joins"))
     }
+}
+
+/// Success and output of a command.
+fn shown(output: &Output) -> (bool, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout) + &text(&output.stderr))
 }
 
 /// The end of a command.

@@ -169,7 +169,8 @@ impl ChainError {
         }
     }
 
-    /// Whether a failed simulation may be that of a wrong sequence although its frame is none that is known: the account tells.
+    /// Whether the text of a failed simulation has the registered text of a wrong sequence, outside of a message. Where its frame is unknown, the
+    /// account has to be read.
     pub fn may_name_sequence(&self) -> bool {
         !self.is_of_message() && self.raw_log.contains(WRONG_SEQUENCE)
     }

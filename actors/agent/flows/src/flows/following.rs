@@ -5,7 +5,7 @@ use svc_agent_core::{
     flows::{BLOCKED_PAUSE, ShownParticipant},
     participant::state_of,
 };
-use svc_agent_identity::{account_write::WritingAccount, registry::NodeRegistry};
+use svc_agent_identity::{account_write::WritingAccount, credential_settings::CredentialMode, registry::NodeRegistry};
 use svc_agent_store::{FlowFilter, FlowRefusal, QueueRefusal};
 use svc_didcomm::flow::{FlowRecord, FlowState, OnboardingState, Progress, Side, Trigger, next_work};
 use svc_kit::wall_clock::now_millis;
@@ -70,10 +70,7 @@ impl FlowService {
     /// Whether a participant is that of the service credential of this agent's parent.
     fn lacks_parent_credential(&self, one: &Participant) -> bool {
         // The flow itself judges schema and validator before anything is sent.
-        let is_delegated = matches!(
-            self.0.credentials.mode,
-            svc_agent_identity::credential_settings::CredentialMode::Delegated { .. }
-        );
+        let is_delegated = matches!(self.0.credentials.mode, CredentialMode::Delegated { .. });
         let shown = ShownParticipant { participant: one.clone(), height: 0 };
         is_delegated && shown.to_read().state == OnboardingState::Validated
     }
@@ -231,7 +228,6 @@ impl FlowService {
 
     /// Whether the service credential of the parent is missing, and this participant is the one that gets it.
     async fn awaits_parent(&self, account: &WritingAccount, one: &Participant) -> Result<bool, String> {
-        use svc_agent_identity::credential_settings::CredentialMode;
         let CredentialMode::Delegated { parent, .. } = &self.0.credentials.mode else { return Ok(false) };
         let now = timestamp::unix_nanos(&account.chain_time());
         if state_of(one, now) != svc_wire::participant_state::ParticipantState::Active {

@@ -1,7 +1,10 @@
 //! The protocol of the trust stream, as the watch uses it: every change of a verdict. Pure.
 
 use serde_json::json;
-use svc_net::websocket::{Reading, StreamProtocol};
+use svc_net::{
+    block_subscription::OUTSIDE_CONTRACT,
+    websocket::{Reading, StreamProtocol},
+};
 use svc_wire::{
     event_stream::StreamMessage,
     trust_stream::{TrustBlock, TrustMessage},
@@ -23,7 +26,7 @@ impl StreamProtocol for TrustStream {
             Ok(StreamMessage::Subscribed { .. }) => Ok(Reading { is_confirmed: true, ..Reading::default() }),
             Ok(StreamMessage::Block(block)) => Ok(block.into()),
             Ok(StreamMessage::Unknown) => Ok(Reading::default()),
-            Err(_) => Err("the indexer sent a message outside its contract".to_owned()),
+            Err(_) => Err(OUTSIDE_CONTRACT.to_owned()),
         }
     }
 }
