@@ -40,6 +40,7 @@ pub mod network;
 pub mod principals;
 pub mod program;
 pub mod secrets;
+pub mod settings;
 mod shutdown;
 mod status;
 mod visible_text;

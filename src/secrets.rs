@@ -16,18 +16,7 @@ use std::{
 
 use svc_wire::secret::{SecretString, wipe_secret};
 
-/// Variables that hold secrets; the URL of a database may contain a password.
-pub const SECRET_VARIABLES: [&str; 9] = [
-    "MCP_SVC_MNEMONIC",
-    "MCP_BEARER_TOKEN",
-    "SVC_INDEXER_DB",
-    "SVC_ACCOUNT_MNEMONIC",
-    "SVC_AGENT_DB",
-    "SVC_AGENT_STORE_KEY",
-    "SVC_AGENT_STORE_KEY_PREVIOUS",
-    "EVENTS_WEBHOOK_API_KEY",
-    "EVENTS_WEBHOOK_SECRET",
-];
+use crate::settings::{self, Setting};
 
 /// Names the pipe's descriptor to the re-executed process.
 const PIPE_VARIABLE: &str = "SVC_SECRETS_FD";
@@ -42,9 +31,9 @@ impl ProcessSecrets {
         Self(pairs.into_iter().map(|(name, value)| (name.to_owned(), SecretString::new(value.to_owned()))).collect())
     }
 
-    /// Takes the value of a variable; `None` when it was not set or was taken before.
-    pub fn take(&mut self, name: &str) -> Option<SecretString> {
-        self.0.remove(name)
+    /// Takes the value of a secret setting; `None` when it was not set or was taken before.
+    pub fn take(&mut self, setting: &Setting) -> Option<SecretString> {
+        self.0.remove(setting.name)
     }
 }
 
@@ -59,7 +48,7 @@ pub fn extract_secrets() -> io::Result<ProcessSecrets> {
         return Ok(secrets);
     }
     let found: Vec<(&str, String)> =
-        SECRET_VARIABLES.iter().filter_map(|name| env::var(name).ok().map(|value| (*name, value))).collect();
+        settings::secrets().filter_map(|row| env::var(row.name).ok().map(|value| (row.name, value))).collect();
     if found.is_empty() {
         forbid_dumps();
         return Ok(ProcessSecrets::default());
@@ -92,8 +81,8 @@ fn reexecute_without_secrets(secrets: Vec<(&str, String)>) -> io::Error {
     };
     let mut command = Command::new(program);
     command.args(env::args_os().skip(1)).env(PIPE_VARIABLE, descriptor);
-    for name in SECRET_VARIABLES {
-        command.env_remove(name);
+    for setting in settings::secrets() {
+        command.env_remove(setting.name);
     }
     command.exec()
 }

@@ -12,13 +12,14 @@ use super::output::OutputForm;
 use crate::{
     mcp_client::{McpClient, ServerNotification},
     secrets::ProcessSecrets,
+    settings::{mcp::MCP_BEARER_TOKEN, tools::SVC_MCP_URL},
 };
 
 /// Arguments that all client commands share.
 #[derive(Debug, Args)]
 pub(super) struct ClientArgs {
     /// MCP endpoint of the server. Its bearer token is read from MCP_BEARER_TOKEN.
-    #[arg(long, env = "SVC_MCP_URL", default_value = "http://127.0.0.1:3000/mcp")]
+    #[arg(long, env = SVC_MCP_URL.name, default_value = SVC_MCP_URL.default_text().unwrap_or_default())]
     pub(super) url: String,
     /// Print JSON instead of a table.
     #[arg(long)]
@@ -57,7 +58,7 @@ pub(super) fn http_client() -> anyhow::Result<reqwest::Client> {
 /// The bearer token of the server.
 pub(super) fn take_bearer_token(secrets: &mut ProcessSecrets) -> anyhow::Result<SecretString> {
     secrets
-        .take("MCP_BEARER_TOKEN")
+        .take(MCP_BEARER_TOKEN)
         .filter(|token| !token.expose_secret().is_empty())
         .context("MCP_BEARER_TOKEN is not set: set it to the bearer token of the server")
 }

@@ -237,7 +237,7 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
         Some(DevnetAction::Export { file, control }) => return export_genesis(file, control).await,
         None => {}
     }
-    let bearer = secrets.take("MCP_BEARER_TOKEN").map(|token| token.expose_secret().to_owned());
+    let bearer = secrets.take(crate::settings::mcp::MCP_BEARER_TOKEN).map(|token| token.expose_secret().to_owned());
     if bearer.as_ref().is_some_and(|token| token.len() < config::MIN_TOKEN_CHARACTERS) {
         bail!("MCP_BEARER_TOKEN needs at least {} characters", config::MIN_TOKEN_CHARACTERS);
     }

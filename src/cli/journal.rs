@@ -5,7 +5,10 @@ use clap::Subcommand;
 use svc_pipeline::{back_up_journal, verify_journal};
 
 use super::output::{OutputForm, print_content};
-use crate::config::{Environment, ProcessEnvironment};
+use crate::{
+    config::{Environment, ProcessEnvironment},
+    settings::chain::SVC_JOURNAL,
+};
 
 #[derive(Debug, Subcommand)]
 pub enum JournalCommand {
@@ -26,7 +29,7 @@ pub enum JournalCommand {
 
 pub async fn run(command: JournalCommand, as_json: bool) -> anyhow::Result<()> {
     let file = |named: Option<String>| {
-        named.or_else(|| ProcessEnvironment.get("SVC_JOURNAL")).context("name the journal, or set SVC_JOURNAL")
+        named.or_else(|| ProcessEnvironment.get(SVC_JOURNAL.key())).context("name the journal, or set SVC_JOURNAL")
     };
     let report = match command {
         JournalCommand::Backup { copy, journal } => back_up_journal(&file(journal)?, &copy).await?,

@@ -34,6 +34,12 @@ use self::connection::ClientArgs;
 use crate::{
     config::{self, Environment, ProcessEnvironment},
     secrets::ProcessSecrets,
+    settings::{
+        Process,
+        agent::{ADMIN_API_LOG_LEVEL, AGENT_LOG_LEVEL},
+        chain::SVC_LOG_LEVEL,
+        help::settings_of,
+    },
 };
 
 /// Operates one corporation's place in a public trust registry.
@@ -56,11 +62,14 @@ const FIRST_STEPS: &str =
 #[derive(Debug, Subcommand)]
 enum CliCommand {
     /// Runs chain, indexer, agents and tool server in one process, to try and to test; nothing in it is worth anything.
+    #[command(after_long_help = settings_of(Process::Devnet))]
     #[cfg(feature = "devnet")]
     Devnet(Box<devnet::DevnetArgs>),
     /// Runs the tool server: MCP over HTTP or stdio for one corporation, configured by the environment (docs/operating.md).
+    #[command(after_long_help = settings_of(Process::Serve))]
     Serve,
     /// Tests the tool server's configuration and everything that it depends on, and names each problem.
+    #[command(after_long_help = settings_of(Process::Serve))]
     Check {
         /// Print JSON instead of a table.
         #[arg(long)]
@@ -68,6 +77,7 @@ enum CliCommand {
     },
     /// Runs the indexer of a node: reads at every height, verdicts on DIDs and a WebSocket of blocks, configured by the environment
     /// (docs/indexer.md).
+    #[command(after_long_help = settings_of(Process::Indexer))]
     Indexer {
         #[command(subcommand)]
         command: Option<indexer::IndexerCommand>,
@@ -78,6 +88,7 @@ enum CliCommand {
     /// Runs the agent of one DID, configured by the environment (docs/agent.md). Most of its commands ask the running agent.
     ///
     /// `import` and `recover` need a stopped agent, and `check` reads the environment.
+    #[command(after_long_help = settings_of(Process::Agent))]
     Agent {
         #[command(subcommand)]
         command: Option<agent::AgentCommand>,
@@ -89,6 +100,7 @@ enum CliCommand {
     ///
     /// Exit status: 0 done, 2 usage, 3 not trusted, 4 not known whether trusted, 5 denied, 6 unreachable or unanswered, 7 refused by the
     /// endpoint, 8 type of endpoint not spoken, 1 any other failure.
+    #[command(after_long_help = settings_of(Process::Peer))]
     Peer {
         #[command(subcommand)]
         command: peer::PeerCommand,
@@ -152,6 +164,7 @@ enum CliCommand {
         json: bool,
     },
     /// Copies and checks the journal of a tool server, which may run meanwhile.
+    #[command(after_long_help = settings_of(Process::Journal))]
     Journal {
         #[command(subcommand)]
         command: journal::JournalCommand,
@@ -192,13 +205,13 @@ impl CommandLine {
     pub fn log_levels(&self, environment: &impl Environment) -> LogLevels {
         if let CliCommand::Agent { command: None, .. } = self.command {
             let environment = config::WithFormerNames(environment);
-            let level = |variable, default| config::read_log_level(&environment, variable, default);
+            let level = |setting, default| config::read_log_level(&environment, setting, default);
             return LogLevels {
-                crates: level("AGENT_LOG_LEVEL", LevelFilter::WARN),
-                program: level("ADMIN_API_LOG_LEVEL", LevelFilter::INFO),
+                crates: level(AGENT_LOG_LEVEL, LevelFilter::WARN),
+                program: level(ADMIN_API_LOG_LEVEL, LevelFilter::INFO),
             };
         }
-        config::read_log_level(environment, "SVC_LOG_LEVEL", self.default_log_level()).into()
+        config::read_log_level(environment, SVC_LOG_LEVEL, self.default_log_level()).into()
     }
 
     /// Log level when none is configured. Client commands log nothing: their own output says all.

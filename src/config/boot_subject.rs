@@ -2,19 +2,21 @@
 
 use svc_operator::{BootError, BootSubject};
 
+use crate::settings::chain;
+
 /// The environment variable that configures a part, or the name of the part.
 pub fn subject_name(subject: BootSubject) -> &'static str {
     match subject {
-        BootSubject::Node => "SVC_RPC",
+        BootSubject::Node => chain::SVC_RPC.name,
         BootSubject::PlaintextNode => "SVC_RPC (SVC_ALLOW_PLAINTEXT_NODE=true allows it)",
-        BootSubject::Indexer => "SVC_INDEXER",
-        BootSubject::Graph => "SVC_GRAPH",
-        BootSubject::ChainId => "SVC_CHAIN_ID",
-        BootSubject::GasPrice => "SVC_GAS_PRICE",
-        BootSubject::Corporation => "SVC_CORPORATION",
-        BootSubject::Key => "MCP_SVC_MNEMONIC",
-        BootSubject::Journal => "SVC_JOURNAL",
-        BootSubject::Audit => "SVC_AUDIT",
+        BootSubject::Indexer => chain::SVC_INDEXER.name,
+        BootSubject::Graph => chain::SVC_GRAPH.name,
+        BootSubject::ChainId => chain::SVC_CHAIN_ID.name,
+        BootSubject::GasPrice => chain::SVC_GAS_PRICE.name,
+        BootSubject::Corporation => chain::SVC_CORPORATION.name,
+        BootSubject::Key => chain::MCP_SVC_MNEMONIC.name,
+        BootSubject::Journal => chain::SVC_JOURNAL.name,
+        BootSubject::Audit => chain::SVC_AUDIT.name,
         BootSubject::Authorizations => "authorizations",
         BootSubject::Fees => "fees",
         BootSubject::Agents => "agents",

@@ -1,6 +1,6 @@
 //! Variables as text, and the errors of reading them.
 
-use std::{borrow::Cow, collections::HashMap, fmt, time::Duration};
+use std::{borrow::Cow, collections::HashMap, fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
 use svc_wire::{
@@ -9,16 +9,18 @@ use svc_wire::{
 };
 use url::Url;
 
-use crate::mcp::CatalogError;
-
-pub(super) const PORT: &str = "a port, 0 to 65535";
-/// The phrases that give an account.
-pub(super) const PHRASE: &str = "a BIP-39 English phrase of 12 to 24 words";
+use crate::{
+    mcp::CatalogError,
+    settings::{
+        Setting, SettingDefault, SettingName,
+        chain::{PHRASE, SVC_ALLOW_PRIVATE_HOSTS},
+    },
+};
 
 /// A source of variables; tests pass a map.
 pub trait Environment {
-    /// The value of a variable; empty counts as unset.
-    fn get(&self, name: &str) -> Option<String>;
+    /// The value of a variable; empty counts as unset. The name is that of a row.
+    fn get(&self, name: SettingName<'_>) -> Option<String>;
     /// The names of the variables that are set.
     fn names(&self) -> Vec<String>;
 }
@@ -27,8 +29,8 @@ pub trait Environment {
 pub struct ProcessEnvironment;
 
 impl Environment for ProcessEnvironment {
-    fn get(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok().filter(|value| !value.is_empty())
+    fn get(&self, name: SettingName<'_>) -> Option<String> {
+        std::env::var(name.as_str()).ok().filter(|value| !value.is_empty())
     }
 
     fn names(&self) -> Vec<String> {
@@ -37,8 +39,8 @@ impl Environment for ProcessEnvironment {
 }
 
 impl Environment for HashMap<&str, &str> {
-    fn get(&self, name: &str) -> Option<String> {
-        HashMap::get(self, name).map(|value| (*value).to_owned()).filter(|value| !value.is_empty())
+    fn get(&self, name: SettingName<'_>) -> Option<String> {
+        HashMap::get(self, name.as_str()).map(|value| (*value).to_owned()).filter(|value| !value.is_empty())
     }
 
     fn names(&self) -> Vec<String> {
@@ -108,13 +110,28 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
         self.problems.push(VariableProblem { variable: variable.into(), found: found.into(), allowed: allowed.into() });
     }
 
+    /// A problem with the values that the row allows.
+    pub(super) fn refuse(&mut self, setting: &'static Setting, found: impl Into<String>) {
+        self.add_problem(setting.name, found, setting.kind.allowed());
+    }
+
     /// Whether a variable has a problem.
-    pub(super) fn has_problem(&self, variable: &str) -> bool {
-        self.problems.iter().any(|problem| problem.variable == variable)
+    pub(super) fn has_problem(&self, setting: &Setting) -> bool {
+        self.problems.iter().any(|problem| problem.variable == setting.name)
+    }
+
+    /// The text of a variable.
+    pub(super) fn get(&self, setting: &Setting) -> Option<String> {
+        self.environment.get(setting.key())
+    }
+
+    /// The path that a variable holds.
+    pub(super) fn get_path(&self, setting: &Setting) -> Option<PathBuf> {
+        self.get(setting).map(PathBuf::from)
     }
 
     /// Derives the account of a phrase that a variable holds or leads to.
-    pub(super) fn parse_phrase(&mut self, variable: &'static str, phrase: &SecretString) -> Option<AccountKey> {
+    pub(super) fn parse_phrase(&mut self, setting: &'static Setting, phrase: &SecretString) -> Option<AccountKey> {
         match AccountKey::from_mnemonic(phrase.expose_secret()) {
             Ok(key) => Some(key),
             Err(error) => {
@@ -122,77 +139,94 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
                     KeyError::Mnemonic { reason } => reason,
                     other => other.to_string(),
                 };
-                self.add_problem(variable, found, PHRASE);
+                self.add_problem(setting.name, found, PHRASE.allowed());
                 None
             }
         }
     }
 
-    /// Parses a variable. A bad value gives `None` and a problem; an unset variable gives the default, and a problem without one.
-    pub(super) fn read_parsed<T>(
+    /// Parses a variable, or the default of its row. A bad value, and a missing one without a default, give `None` and a problem.
+    pub(super) fn read<T>(&mut self, setting: &'static Setting, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let default = match setting.default {
+            SettingDefault::Value(text) => parse(text),
+            SettingDefault::Required | SettingDefault::Words(_) => None,
+        };
+        self.read_allowed(setting, &setting.kind.allowed(), default, parse)
+    }
+
+    /// Parses a variable whose default is no text.
+    pub(super) fn read_or<T>(
         &mut self,
-        variable: &'static str,
+        setting: &'static Setting,
+        default: T,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        self.read_allowed(setting, &setting.kind.allowed(), Some(default), parse)
+    }
+
+    /// Parses a variable that may be absent. A bad value gives `None`.
+    pub(super) fn read_optional<T>(
+        &mut self,
+        setting: &'static Setting,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<Option<T>> {
+        self.read_or(setting, None, |text| parse(text).map(Some))
+    }
+
+    /// Parses a variable whose allowed values this process knows better than the row.
+    pub(super) fn read_allowed<T>(
+        &mut self,
+        setting: &'static Setting,
         allowed: &str,
         default: Option<T>,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Option<T> {
-        match self.environment.get(variable) {
+        match self.get(setting) {
             Some(text) => {
-                let value = parse(&text);
+                let value = if setting.kind.takes(&text) { parse(&text) } else { None };
                 if value.is_none() {
-                    self.add_problem(variable, shown(&text), allowed);
+                    self.add_problem(setting.name, shown(&text), allowed);
                 }
                 value
             }
             None => {
                 if default.is_none() {
-                    self.add_problem(variable, "not set", allowed);
+                    self.add_problem(setting.name, "not set", allowed);
                 }
                 default
             }
         }
     }
 
-    pub(super) fn read_flag(&mut self, variable: &'static str) -> Option<bool> {
-        self.read_parsed(variable, "true or false", Some(false), |text| text.parse().ok())
+    pub(super) fn read_number<T: FromStr>(&mut self, setting: &'static Setting) -> Option<T> {
+        self.read(setting, |text| text.parse().ok())
+    }
+
+    pub(super) fn read_flag(&mut self, setting: &'static Setting) -> Option<bool> {
+        self.read(setting, |text| text.parse().ok())
+    }
+
+    /// Reads which of two words a variable has; true for this one.
+    pub(super) fn read_choice(&mut self, setting: &'static Setting, word: &str) -> Option<bool> {
+        self.read(setting, |text| Some(text == word))
     }
 
     /// Hosts that documents of other parties may refer to.
     pub(super) fn read_host_policy(&mut self) -> Option<HostPolicy> {
-        let allows_private = self.read_flag("SVC_ALLOW_PRIVATE_HOSTS")?;
+        let allows_private = self.read_flag(SVC_ALLOW_PRIVATE_HOSTS)?;
         Some(if allows_private { HostPolicy::AllowPrivate } else { HostPolicy::PublicOnly })
     }
 
-    pub(super) fn read_optional(
-        &mut self,
-        variable: &'static str,
-        allowed: &str,
-        is_allowed: impl Fn(&str) -> bool,
-    ) -> Option<String> {
-        let text = self.environment.get(variable)?;
-        if !is_allowed(&text) {
-            self.add_problem(variable, format!("{text:?}"), allowed);
-        }
-        Some(text)
+    pub(super) fn read_millis(&mut self, setting: &'static Setting) -> Option<Duration> {
+        self.read_number(setting).map(Duration::from_millis)
     }
 
-    pub(super) fn read_millis(&mut self, variable: &'static str, default: u64) -> Option<Duration> {
-        let default = Some(Duration::from_millis(default));
-        self.read_parsed(variable, "milliseconds, 1 to 86400000", default, parse_millis)
+    pub(super) fn read_origins(&mut self, setting: &'static Setting) -> Option<UpstreamOrigins> {
+        self.read(setting, |text| UpstreamOrigins::parse(text, parse_origin))
     }
 
-    pub(super) fn read_origin(&mut self, variable: &'static str) -> Option<String> {
-        self.read_parsed(variable, ALLOWED_ORIGIN, None, parse_origin)
-    }
-
-    pub(super) fn read_origins(&mut self, variable: &'static str) -> Option<UpstreamOrigins> {
-        let allowed = format!("{ALLOWED_ORIGIN}, or a comma-separated list of them");
-        self.read_parsed(variable, &allowed, None, |text| UpstreamOrigins::parse(text, parse_origin))
-    }
-
-    pub(super) fn read_optional_origin(&mut self, variable: &'static str) -> Option<String> {
-        self.environment.get(variable)?;
-        self.read_origin(variable)
+    pub(super) fn read_optional_origin(&mut self, setting: &'static Setting) -> Option<String> {
+        self.read_optional(setting, parse_origin)?
     }
 }
 
@@ -200,14 +234,6 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
 pub(super) fn shown(text: &str) -> String {
     if text.contains('@') { "a text with credentials".to_owned() } else { format!("{text:?}") }
 }
-
-/// Milliseconds, up to a day.
-pub(super) fn parse_millis(text: &str) -> Option<Duration> {
-    text.parse().ok().filter(|millis| (1..=86_400_000).contains(millis)).map(Duration::from_millis)
-}
-
-const ALLOWED_ORIGIN: &str =
-    "an http or https origin, such as http://127.0.0.1:26657 for a node or http://127.0.0.1:3001 for an indexer";
 
 fn parse_origin(text: &str) -> Option<String> {
     let url = Url::parse(text).ok()?;

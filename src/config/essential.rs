@@ -3,21 +3,15 @@
 use svc_trust::EssentialSchemas;
 
 use super::environment::{Environment, EnvironmentReader};
-
-const ECOSYSTEMS: &str = "SVC_ESSENTIAL_ECOSYSTEMS";
-const SCHEMAS: &str = "SVC_ESSENTIAL_SCHEMAS";
+use crate::settings::indexer::{SVC_ESSENTIAL_ECOSYSTEMS, SVC_ESSENTIAL_SCHEMAS};
 
 /// Reads the essential schemas, and the ecosystems whose copies of them count.
 pub(super) fn read_essential_schemas<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
 ) -> Option<EssentialSchemas> {
-    let known = reader.read_parsed(
-        SCHEMAS,
-        "a comma-separated list of schemas, such as ServiceCredential@VERSION=sha384-DIGEST",
-        Some(EssentialSchemas::default()),
-        |text| EssentialSchemas::from_entries(text).ok(),
-    );
-    let ecosystems = reader.read_parsed(ECOSYSTEMS, "a comma-separated list of DIDs", Some(Vec::new()), |text| {
+    let known = reader
+        .read_or(SVC_ESSENTIAL_SCHEMAS, EssentialSchemas::default(), |text| EssentialSchemas::from_entries(text).ok());
+    let ecosystems = reader.read_or(SVC_ESSENTIAL_ECOSYSTEMS, Vec::new(), |text| {
         let dids: Vec<String> = text.split(',').map(|did| did.trim().to_owned()).collect();
         Some(dids).filter(|dids| dids.iter().all(|did| did.starts_with("did:")))
     });

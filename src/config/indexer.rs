@@ -5,11 +5,18 @@ use std::{net::SocketAddr, time::Duration};
 use svc_indexer::{IndexerConfig, TrustConfig};
 
 use super::{
-    environment::{ConfigError, Environment, EnvironmentReader, PORT},
+    environment::{ConfigError, Environment, EnvironmentReader},
     essential::read_essential_schemas,
     listener::read_listener,
 };
-use crate::{listener::ListenerConfig, secrets::ProcessSecrets};
+use crate::{
+    listener::ListenerConfig,
+    secrets::ProcessSecrets,
+    settings::{
+        chain::SVC_RPC,
+        indexer::{self, SVC_INDEXER_DB},
+    },
+};
 
 /// The configuration of `svc indexer`.
 #[derive(Debug)]
@@ -31,36 +38,15 @@ pub fn read_indexer(
     secrets: &mut ProcessSecrets,
 ) -> Result<IndexerServerConfig, ConfigError> {
     let mut reader = EnvironmentReader::new(environment);
-    let rpc = reader.read_origins("SVC_RPC");
-    let database = match secrets.take("SVC_INDEXER_DB").filter(|url| !url.expose_secret().is_empty()) {
-        None => Some("sqlite://svc-indexer.db?mode=rwc".to_owned()),
-        Some(url) if DATABASE_SCHEMES.iter().any(|scheme| url.expose_secret().starts_with(scheme)) => {
-            Some(url.expose_secret().to_owned())
-        }
-        Some(_) => {
-            let allowed = "sqlite://FILE?mode=rwc, sqlite::memory:, or postgres://USER:PASSWORD@HOST/DATABASE";
-            reader.add_problem("SVC_INDEXER_DB", "a URL of another kind", allowed);
-            None
-        }
-    };
-    let bind =
-        reader.read_parsed("SVC_INDEXER_BIND", "an IP address", Some([127, 0, 0, 1].into()), |text| text.parse().ok());
-    let port = reader.read_parsed("SVC_INDEXER_PORT", PORT, Some(3001_u16), |text| text.parse().ok());
-    let block_interval = reader.read_millis("SVC_INDEXER_BLOCK_MS", 6_000);
-    let start = reader.read_parsed("SVC_INDEXER_START", "a height, 1 or more", Some(None), |text| {
-        text.parse().ok().filter(|height| *height > 0).map(Some)
-    });
-    let most = IndexerConfig::MAX_BUFFERED_BYTES;
-    let max_buffered_bytes = reader.read_parsed("WS_MAX_BUFFERED_BYTES", "bytes, 65536 or more", Some(most), |text| {
-        text.parse().ok().filter(|bytes| *bytes >= 65_536)
-    });
+    let rpc = reader.read_origins(SVC_RPC);
+    let database = read_database(&mut reader, secrets);
+    let bind = reader.read(indexer::SVC_INDEXER_BIND, |text| text.parse().ok());
+    let port = reader.read_number(indexer::SVC_INDEXER_PORT);
+    let block_interval = reader.read_millis(indexer::SVC_INDEXER_BLOCK_MS);
+    let start = reader.read_optional(indexer::SVC_INDEXER_START, |text| text.parse().ok());
+    let max_buffered_bytes = reader.read_number(indexer::WS_MAX_BUFFERED_BYTES);
     let hosts = reader.read_host_policy();
-    let patience = reader.read_parsed(
-        "SVC_TRUST_PATIENCE",
-        "a time of at most 30 days, such as 90s, 15m or 2h",
-        Some(None),
-        |text| parse_patience(text).map(Some),
-    );
+    let patience = reader.read_optional(indexer::SVC_TRUST_PATIENCE, parse_patience);
     let essential = read_essential_schemas(&mut reader);
     let listener = read_listener(&mut reader);
     let values =
@@ -86,6 +72,20 @@ pub fn read_indexer(
         }
         _ => Err(ConfigError::Variables(reader.problems)),
     }
+}
+
+/// Reads the URL of the database, of which a problem shows nothing.
+fn read_database<E: Environment>(
+    reader: &mut EnvironmentReader<'_, E>,
+    secrets: &mut ProcessSecrets,
+) -> Option<String> {
+    let url = secrets.take(SVC_INDEXER_DB).map(|url| url.expose_secret().to_owned()).filter(|url| !url.is_empty());
+    let url = url.or_else(|| SVC_INDEXER_DB.default_text().map(str::to_owned))?;
+    let is_known = DATABASE_SCHEMES.iter().any(|scheme| url.starts_with(scheme));
+    if !is_known {
+        reader.refuse(SVC_INDEXER_DB, "a URL of another kind");
+    }
+    Some(url).filter(|_| is_known)
 }
 
 /// Longest time that can be set, in seconds. After a month a server has most likely changed its documents.

@@ -6,32 +6,20 @@ use ipnet::IpNet;
 use svc_net::listener::{ListenerSettings, TlsFiles, TlsIdentity};
 
 use super::environment::{Environment, EnvironmentReader};
-use crate::listener::ListenerConfig;
+use crate::{
+    listener::ListenerConfig,
+    settings::listener::{self, SVC_TLS_CERT, SVC_TLS_CLIENT_CA, SVC_TLS_KEY},
+};
 
 /// Reads the settings of the listeners; `None` when a variable is bad.
 pub(super) fn read_listener<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<ListenerConfig> {
-    let defaults = ListenerSettings::default();
-    let count = |text: &str| text.parse().ok().filter(|count| (1..=1_000_000).contains(count));
-    let allowed = "a number, 1 to 1000000";
-    let max_connections =
-        reader.read_parsed("SVC_HTTP_MAX_CONNECTIONS", allowed, Some(defaults.max_connections), count);
-    let max_per_address =
-        reader.read_parsed("SVC_HTTP_MAX_PER_ADDRESS", allowed, Some(defaults.max_per_address), count);
-    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let header_timeout = reader.read_millis("SVC_HTTP_HEADER_TIMEOUT_MS", millis(defaults.header_timeout));
-    let idle_timeout = reader.read_millis("SVC_HTTP_IDLE_TIMEOUT_MS", millis(defaults.idle_timeout));
-    let allowed = "none, or a comma-separated list of addresses and networks such as 10.0.0.0/8";
-    let proxies = reader.read_parsed("SVC_HTTP_PROXIES", allowed, Some(Vec::new()), parse_networks);
-    let metrics_bind =
-        reader.read_parsed("SVC_METRICS_BIND", "an address with a port, such as 127.0.0.1:9464", Some(None), |text| {
-            text.parse::<SocketAddr>().ok().map(Some)
-        });
-    let metrics_hosts = reader.read_parsed(
-        "SVC_METRICS_HOSTS",
-        "a comma-separated list of host names without ports",
-        Some(Vec::new()),
-        parse_names,
-    );
+    let max_connections = reader.read_number(listener::SVC_HTTP_MAX_CONNECTIONS);
+    let max_per_address = reader.read_number(listener::SVC_HTTP_MAX_PER_ADDRESS);
+    let header_timeout = reader.read_millis(listener::SVC_HTTP_HEADER_TIMEOUT_MS);
+    let idle_timeout = reader.read_millis(listener::SVC_HTTP_IDLE_TIMEOUT_MS);
+    let proxies = reader.read(listener::SVC_HTTP_PROXIES, parse_networks);
+    let metrics_bind = reader.read_optional(listener::SVC_METRICS_BIND, |text| text.parse::<SocketAddr>().ok());
+    let metrics_hosts = reader.read_or(listener::SVC_METRICS_HOSTS, Vec::new(), parse_names);
     let tls = read_tls(reader);
     Some(ListenerConfig {
         settings: ListenerSettings {
@@ -40,7 +28,7 @@ pub(super) fn read_listener<E: Environment>(reader: &mut EnvironmentReader<'_, E
             header_timeout: header_timeout?,
             idle_timeout: idle_timeout?,
             proxies: proxies?,
-            ..defaults
+            ..ListenerSettings::default()
         },
         tls: tls?,
         metrics_bind: metrics_bind?,
@@ -66,30 +54,30 @@ fn parse_names(text: &str) -> Option<Vec<String>> {
 
 /// Reads certificate and key. Without both the listeners are not encrypted.
 fn read_tls<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<Option<std::sync::Arc<TlsIdentity>>> {
-    let [certificate, key, authorities] = ["SVC_TLS_CERT", "SVC_TLS_KEY", "SVC_TLS_CLIENT_CA"]
-        .map(|name| reader.environment.get(name).map(PathBuf::from));
+    let [certificate, key, authorities] =
+        [SVC_TLS_CERT, SVC_TLS_KEY, SVC_TLS_CLIENT_CA].map(|setting| reader.get_path(setting));
     let (certificate, key) = match (certificate, key) {
         (Some(certificate), Some(key)) => (certificate, key),
         (None, None) if authorities.is_none() => return Some(None),
         (certificate, key) => {
-            for (name, value) in [("SVC_TLS_CERT", certificate), ("SVC_TLS_KEY", key)] {
+            for (setting, value) in [(SVC_TLS_CERT, certificate), (SVC_TLS_KEY, key)] {
                 if value.is_none() {
-                    reader.add_problem(name, "not set, and another variable of TLS is", "a file in PEM");
+                    reader.refuse(setting, "not set, and another variable of TLS is");
                 }
             }
             return None;
         }
     };
     let files = TlsFiles { certificate, key, client_authorities: authorities };
-    let variable = |path: &PathBuf| match path {
-        path if *path == files.key => "SVC_TLS_KEY",
-        path if Some(path) == files.client_authorities.as_ref() => "SVC_TLS_CLIENT_CA",
-        _ => "SVC_TLS_CERT",
+    let setting = |path: &PathBuf| match path {
+        path if *path == files.key => SVC_TLS_KEY,
+        path if Some(path) == files.client_authorities.as_ref() => SVC_TLS_CLIENT_CA,
+        _ => SVC_TLS_CERT,
     };
     match TlsIdentity::load(files.clone()) {
         Ok(identity) => Some(Some(identity)),
         Err(error) => {
-            reader.add_problem(variable(&error.path), error.to_string(), "a file in PEM");
+            reader.refuse(setting(&error.path), error.to_string());
             None
         }
     }

@@ -7,7 +7,7 @@ use super::{
     agent::read_paths,
     environment::{ConfigError, Environment, EnvironmentReader},
 };
-use crate::secrets::ProcessSecrets;
+use crate::{secrets::ProcessSecrets, settings::access::SVC_PEER_AGENT};
 
 /// The configuration of `svc peer`.
 #[derive(Debug)]
@@ -25,8 +25,7 @@ pub fn read_peer(
 ) -> Result<PeerCommandConfig, ConfigError> {
     let mut reader = EnvironmentReader::new(environment);
     let own = AgentAddress::Socket(read_paths(environment, secrets).socket);
-    let allowed = "unix:PATH, or the origin of an admin API, such as http://127.0.0.1:3000";
-    let agent = reader.read_parsed("SVC_PEER_AGENT", allowed, Some(own), |text| text.parse().ok());
+    let agent = reader.read_or(SVC_PEER_AGENT, own, |text| text.parse().ok());
     match (agent, reader.read_host_policy()) {
         (Some(agent), Some(hosts)) => Ok(PeerCommandConfig { agent, hosts }),
         _ => Err(ConfigError::Variables(reader.problems)),

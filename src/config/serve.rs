@@ -1,6 +1,6 @@
 //! The variables of `svc serve`.
 
-use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use svc_net::host_policy::HostPolicy;
 use svc_operator::{BootPatience, FeePolicy, OperatorConfig, SetGasPrice, WindowBound};
@@ -8,7 +8,7 @@ use svc_wire::{account_key::AccountKey, secret::SecretString};
 use tracing::level_filters::LevelFilter;
 
 use super::{
-    environment::{ConfigError, Environment, EnvironmentReader, PHRASE, PORT},
+    environment::{ConfigError, Environment, EnvironmentReader},
     listener::read_listener,
     tool_selection::{read_selection, read_session_limits},
 };
@@ -17,6 +17,10 @@ use crate::{
     mcp::{SessionLimits, ToolNames, ToolSelection},
     principals::{OauthConfig, PeerConfig, PrincipalDirectory},
     secrets::ProcessSecrets,
+    settings::{
+        Setting, chain,
+        mcp::{self, MCP_BEARER_TOKEN},
+    },
 };
 
 /// The transport between clients and the tool server.
@@ -63,119 +67,87 @@ pub struct ServeConfig {
 pub const MIN_TOKEN_CHARACTERS: usize = 32;
 
 /// Log level of the process; a missing or malformed value gives the default.
-pub fn read_log_level(environment: &impl Environment, variable: &str, default: LevelFilter) -> LevelFilter {
-    environment.get(variable).and_then(|text| text.parse().ok()).unwrap_or(default)
+pub fn read_log_level(environment: &impl Environment, setting: &Setting, default: LevelFilter) -> LevelFilter {
+    environment.get(setting.key()).and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// Reads the configuration of `svc serve`. Fails with the problems of all variables at once.
 pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) -> Result<ServeConfig, ConfigError> {
     let mut reader = EnvironmentReader::new(environment);
-    let key = match secrets.take("MCP_SVC_MNEMONIC") {
+    let key = match secrets.take(chain::MCP_SVC_MNEMONIC) {
         None => {
-            reader.add_problem("MCP_SVC_MNEMONIC", "not set", PHRASE);
+            reader.refuse(chain::MCP_SVC_MNEMONIC, "not set");
             None
         }
-        Some(phrase) => reader.parse_phrase("MCP_SVC_MNEMONIC", &phrase),
+        Some(phrase) => reader.parse_phrase(chain::MCP_SVC_MNEMONIC, &phrase),
     };
-    let corporation_id = reader.read_parsed("SVC_CORPORATION", "a corporation id, 1 or more", None, |text| {
-        text.parse().ok().filter(|id| *id > 0_u64)
-    });
-    let (rpc, indexer) = (reader.read_origins("SVC_RPC"), reader.read_origins("SVC_INDEXER"));
-    let graph = reader.read_optional_origin("SVC_GRAPH");
     let hosts = reader.read_host_policy();
-    let allows_plaintext_node = reader.read_flag("SVC_ALLOW_PLAINTEXT_NODE");
-    let uses_live_descriptors = reader.read_flag("SVC_LIVE_DESCRIPTORS");
-    let unbound_logins = reader.read_parsed(
-        "SVC_VSA_UNBOUND_LOGINS",
-        "a comma-separated list of DIDs of agents",
-        Some(BTreeSet::new()),
-        |text| {
-            let dids: BTreeSet<String> = text.split(',').map(|did| did.trim().to_owned()).collect();
-            Some(dids).filter(|dids| dids.iter().all(|did| did.starts_with("did:")))
-        },
-    );
-    let fees = read_fees(&mut reader);
-    let chain_id = reader.read_optional("SVC_CHAIN_ID", CHAIN_ID, is_chain_id);
-    let denom = reader.read_optional("SVC_DENOM", DENOM, is_denom);
-    let tx_timeout = reader.read_millis("SVC_TX_TIMEOUT_MS", 30_000);
-    let indexer_timeout = reader.read_millis("SVC_INDEXER_TIMEOUT_MS", 15_000);
-    let refresh_period = reader.read_millis("SVC_CACHE_REFRESH_MS", 60_000);
-    let window = reader.read_parsed(
-        "SVC_TX_WINDOW",
-        "adaptive, or how many transactions may be in flight at once, 1 to 1024",
-        Some(WindowBound::Adaptive),
-        parse_window_bound,
-    );
-    let (journal, audit) = (environment.get("SVC_JOURNAL"), environment.get("SVC_AUDIT"));
-    let min_free_disk = read_min_free_disk(&mut reader);
-    reader.read_parsed("SVC_LOG_LEVEL", LOG_LEVELS, Some(LevelFilter::INFO), parse_log_level);
+    let operator = read_operator(&mut reader, hosts);
+    reader.read_or(chain::SVC_LOG_LEVEL, LevelFilter::INFO, |text| text.parse().ok());
     let transport = read_transport(&mut reader, secrets, hosts.unwrap_or(HostPolicy::PublicOnly));
     let selection = read_selection(&mut reader)?;
-    match (
-        key,
-        corporation_id,
-        rpc,
-        indexer,
-        hosts,
-        unbound_logins,
-        allows_plaintext_node,
-        uses_live_descriptors,
-        fees,
-        tx_timeout,
-        indexer_timeout,
-        refresh_period,
-        window,
-        min_free_disk,
-        transport,
-        selection,
-    ) {
-        (
-            Some(key),
-            Some(corporation_id),
-            Some(rpc),
-            Some(indexer),
-            Some(hosts),
-            Some(unbound_logins),
-            Some(allows_plaintext_node),
-            Some(uses_live_descriptors),
-            Some((fees, set_price)),
-            Some(tx_timeout),
-            Some(indexer_timeout),
-            Some(refresh_period),
-            Some(window),
-            Some(min_free_disk),
-            Some(transport),
-            Some(selection),
-        ) if reader.problems.is_empty() => Ok(ServeConfig {
-            operator: OperatorConfig {
-                graph,
-                hosts,
-                unbound_logins,
-                allows_plaintext_node,
-                uses_live_descriptors,
-                corporation_id,
-                rpc,
-                indexer,
-                chain_id,
-                denom,
-                fees,
-                set_price,
-                tx_timeout,
-                indexer_timeout,
-                refresh_period,
-                window,
-                journal,
-                min_free_disk,
-                audit,
-                // Services that start together wait for each other; `/healthz` and the status say so meanwhile.
-                patience: BootPatience::limited(None),
-            },
-            key,
-            transport,
-            selection,
-        }),
+    match (operator, key, transport, selection) {
+        (Some(operator), Some(key), Some(transport), Some(selection)) if reader.problems.is_empty() => {
+            Ok(ServeConfig { operator, key, transport, selection })
+        }
         _ => Err(ConfigError::Variables(reader.problems)),
     }
+}
+
+/// Reads the settings of the operator. All of them are read before the first missing one ends it, so that each problem is named.
+fn read_operator<E: Environment>(
+    reader: &mut EnvironmentReader<'_, E>,
+    hosts: Option<HostPolicy>,
+) -> Option<OperatorConfig> {
+    let corporation_id = reader.read_number(chain::SVC_CORPORATION);
+    let (rpc, indexer) = (reader.read_origins(chain::SVC_RPC), reader.read_origins(chain::SVC_INDEXER));
+    let graph = reader.read_optional_origin(chain::SVC_GRAPH);
+    let allows_plaintext_node = reader.read_flag(chain::SVC_ALLOW_PLAINTEXT_NODE);
+    let uses_live_descriptors = reader.read_flag(chain::SVC_LIVE_DESCRIPTORS);
+    let unbound_logins = reader.read_or(mcp::SVC_VSA_UNBOUND_LOGINS, BTreeSet::new(), |text| {
+        let dids: BTreeSet<String> = text.split(',').map(|did| did.trim().to_owned()).collect();
+        Some(dids).filter(|dids| dids.iter().all(|did| did.starts_with("did:")))
+    });
+    let fees = read_fees(reader);
+    let (chain_id, denom) = read_chain_names(reader);
+    let tx_timeout = reader.read_millis(chain::SVC_TX_TIMEOUT_MS);
+    let indexer_timeout = reader.read_millis(chain::SVC_INDEXER_TIMEOUT_MS);
+    let refresh_period = reader.read_millis(chain::SVC_CACHE_REFRESH_MS);
+    let window = reader.read(chain::SVC_TX_WINDOW, parse_window_bound);
+    let min_free_disk = reader.read_number(chain::SVC_MIN_FREE_DISK);
+    let (fees, set_price) = fees?;
+    Some(OperatorConfig {
+        graph,
+        hosts: hosts?,
+        unbound_logins: unbound_logins?,
+        allows_plaintext_node: allows_plaintext_node?,
+        uses_live_descriptors: uses_live_descriptors?,
+        corporation_id: corporation_id?,
+        rpc: rpc?,
+        indexer: indexer?,
+        chain_id,
+        denom,
+        fees,
+        set_price,
+        tx_timeout: tx_timeout?,
+        indexer_timeout: indexer_timeout?,
+        refresh_period: refresh_period?,
+        window: window?,
+        journal: reader.get(chain::SVC_JOURNAL),
+        min_free_disk: min_free_disk?,
+        audit: reader.get(chain::SVC_AUDIT),
+        // Services that start together wait for each other; `/healthz` and the status say so meanwhile.
+        patience: BootPatience::limited(None),
+    })
+}
+
+/// The id of the chain and the fee denom, where they are set. A bad one is a problem.
+pub(super) fn read_chain_names<E: Environment>(
+    reader: &mut EnvironmentReader<'_, E>,
+) -> (Option<String>, Option<String>) {
+    let chain_id = reader.read_optional(chain::SVC_CHAIN_ID, |text| is_chain_id(text).then(|| text.to_owned()));
+    let denom = reader.read_optional(chain::SVC_DENOM, |text| is_denom(text).then(|| text.to_owned()));
+    (chain_id.flatten(), denom.flatten())
 }
 
 fn read_transport<E: Environment>(
@@ -183,31 +155,25 @@ fn read_transport<E: Environment>(
     secrets: &mut ProcessSecrets,
     policy: HostPolicy,
 ) -> Option<TransportConfig> {
-    let is_http = reader.read_parsed("MCP_TRANSPORT", "http, stdio", Some(true), |text| match text {
-        "http" => Some(true),
-        "stdio" => Some(false),
-        _ => None,
-    });
+    let is_http = reader.read_choice(mcp::MCP_TRANSPORT, "http");
     if is_http == Some(false) {
         return Some(TransportConfig::Stdio);
     }
-    let port = reader.read_parsed("MCP_HTTP_PORT", PORT, Some(3000), |text| text.parse().ok());
-    let bind =
-        reader.read_parsed("MCP_HTTP_BIND", "an IP address", Some([0, 0, 0, 0].into()), |text| text.parse().ok());
-    let hosts = reader.environment.get("MCP_ALLOWED_HOSTS").unwrap_or_default();
+    let port = reader.read_number(mcp::MCP_HTTP_PORT);
+    let bind = reader.read(mcp::MCP_HTTP_BIND, |text| text.parse().ok());
+    let hosts = reader.get(mcp::MCP_ALLOWED_HOSTS).unwrap_or_default();
     let allowed_hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty()).map(str::to_owned).collect();
-    let allowed = format!("at least {MIN_TOKEN_CHARACTERS} visible ASCII characters");
     let oauth = read_oauth(reader, policy);
     let peers = read_peers(reader, policy);
-    let bearer = secrets.take("MCP_BEARER_TOKEN");
+    let bearer = secrets.take(MCP_BEARER_TOKEN);
     let characters = bearer.as_ref().map_or(0, |token| token.expose_secret().chars().count());
     match &bearer {
-        None => reader.add_problem("MCP_BEARER_TOKEN", "not set", allowed),
+        None => reader.refuse(MCP_BEARER_TOKEN, "not set"),
         Some(_) if characters < MIN_TOKEN_CHARACTERS => {
-            reader.add_problem("MCP_BEARER_TOKEN", format!("{characters} characters"), allowed);
+            reader.refuse(MCP_BEARER_TOKEN, format!("{characters} characters"));
         }
         Some(token) if !token.expose_secret().bytes().all(|byte| byte.is_ascii_graphic()) => {
-            reader.add_problem("MCP_BEARER_TOKEN", "characters that no header can carry", allowed);
+            reader.refuse(MCP_BEARER_TOKEN, "characters that no header can carry");
         }
         Some(_) => {}
     }
@@ -232,13 +198,12 @@ fn read_principals<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     bearer: &SecretString,
 ) -> Option<Arc<PrincipalDirectory>> {
-    let file = reader.environment.get("SVC_PRINCIPALS").map(PathBuf::from);
+    let file = reader.get_path(mcp::SVC_PRINCIPALS);
     let names = ToolNames::load().ok()?;
     match PrincipalDirectory::open(bearer, file, names) {
         Ok(directory) => Some(directory),
         Err(error) => {
-            let allowed = "a TOML file of principals that only its owner may write (docs/operating.md)";
-            reader.add_problem("SVC_PRINCIPALS", error.to_string(), allowed);
+            reader.refuse(mcp::SVC_PRINCIPALS, error.to_string());
             None
         }
     }
@@ -246,94 +211,66 @@ fn read_principals<E: Environment>(
 
 /// Reads the agent whose tokens for peers are accepted, and this server as they name it. Both or none are set.
 fn read_peers<E: Environment>(reader: &mut EnvironmentReader<'_, E>, hosts: HostPolicy) -> Option<Option<PeerConfig>> {
-    let (issuer, audience) = (reader.environment.get("SVC_PEER_ISSUER"), reader.environment.get("SVC_PEER_AUDIENCE"));
+    let (issuer, audience) = (reader.get(mcp::SVC_PEER_ISSUER), reader.get(mcp::SVC_PEER_AUDIENCE));
     if issuer.is_none() && audience.is_none() {
         return Some(None);
     }
     let is_did = |did: &String| {
         (did.starts_with("did:web:") || did.starts_with("did:webvh:")) && !did.contains(['#', '?', '/', ' '])
     };
-    let mut check = |name: &'static str, value: Option<String>, is_good: bool, allowed: &str| {
+    let mut check = |setting: &'static Setting, value: Option<String>, is_good: bool| {
         if !is_good {
-            let found = if value.is_some() { "no such value" } else { "not set" };
-            reader.add_problem(name, found, allowed);
+            reader.refuse(setting, if value.is_some() { "no such value" } else { "not set" });
         }
         value.filter(|_| is_good)
     };
     let is_good = issuer.as_ref().is_some_and(is_did);
-    let allowed = "the DID of the agent whose tokens are accepted, of the method web or webvh";
-    let issuer = check("SVC_PEER_ISSUER", issuer, is_good, allowed);
+    let issuer = check(mcp::SVC_PEER_ISSUER, issuer, is_good);
     // It is compared byte for byte, so that it stays the text that was set.
     let is_good = audience.as_ref().is_some_and(|text| hosts.check_url(text).is_ok());
-    let allowed = "the URL of the MCP entry in the agent's document, such as https://svc.example/mcp";
-    let audience = check("SVC_PEER_AUDIENCE", audience, is_good, allowed);
+    let audience = check(mcp::SVC_PEER_AUDIENCE, audience, is_good);
     Some(Some(PeerConfig { issuer: issuer?, audience: audience?, hosts }))
 }
 
 /// Reads the issuer of access tokens, and this server as they name it. Both or none are set.
 fn read_oauth<E: Environment>(reader: &mut EnvironmentReader<'_, E>, hosts: HostPolicy) -> Option<Option<OauthConfig>> {
-    let (issuer, audience) = (reader.environment.get("SVC_OAUTH_ISSUER"), reader.environment.get("SVC_OAUTH_AUDIENCE"));
+    let (issuer, audience) = (reader.get(mcp::SVC_OAUTH_ISSUER), reader.get(mcp::SVC_OAUTH_AUDIENCE));
     if issuer.is_none() && audience.is_none() {
         return Some(None);
     }
-    let mut read = |name: &'static str, text: Option<String>, allowed: &str| {
+    let mut read = |setting: &'static Setting, text: Option<String>| {
         let url = text.as_ref().and_then(|text| hosts.check_url(text).ok());
         let url = url.filter(|url| url.query().is_none() && url.fragment().is_none());
         if url.is_none() {
-            reader.add_problem(name, if text.is_some() { "no such URL" } else { "not set" }, allowed);
+            reader.refuse(setting, if text.is_some() { "no such URL" } else { "not set" });
         }
         url
     };
-    let allowed = "the https URL of the issuer; http on this machine, with SVC_ALLOW_PRIVATE_HOSTS=true";
-    let issuer = read("SVC_OAUTH_ISSUER", issuer, allowed);
-    let allowed = "the URL of the MCP endpoint that tokens name as their audience, such as https://svc.example/mcp";
-    let audience = read("SVC_OAUTH_AUDIENCE", audience, allowed);
+    let issuer = read(mcp::SVC_OAUTH_ISSUER, issuer);
+    let audience = read(mcp::SVC_OAUTH_AUDIENCE, audience);
     Some(Some(OauthConfig { issuer: issuer?, audience: audience?, hosts }))
 }
 
-pub(super) const CHAIN_ID: &str = "a chain id of 1 to 50 characters without blanks";
-pub(super) const DENOM: &str = "a coin denom: a letter, then 2 to 127 letters, digits or / : . _ -";
-pub(super) const LOG_LEVELS: &str = "error, warn, info, debug, trace";
-
-pub(super) fn is_chain_id(text: &str) -> bool {
+fn is_chain_id(text: &str) -> bool {
     text.len() <= 50 && !text.contains(char::is_whitespace)
-}
-
-pub(super) fn parse_log_level(text: &str) -> Option<LevelFilter> {
-    LOG_LEVELS.split(", ").any(|level| level == text).then(|| text.parse().ok())?
-}
-
-/// Free bytes on the disk of the journal below which nothing is signed.
-pub(super) fn read_min_free_disk<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<u64> {
-    let bytes = |text: &str| text.parse().ok();
-    reader.read_parsed("SVC_MIN_FREE_DISK", "a number of bytes", Some(DEFAULT_MIN_FREE_DISK), bytes)
 }
 
 /// The gas price and the ceilings of a transaction, and whether the price is set.
 pub(super) fn read_fees<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
 ) -> Option<(FeePolicy, Option<SetGasPrice>)> {
-    let price_allowed =
-        "a decimal such as 0.025 with at most six digits behind the point, and the fee denom or nothing behind it";
-    let price = reader.read_parsed("SVC_GAS_PRICE", price_allowed, Some((DEFAULT_GAS_PRICE_MICROS, None)), |text| {
+    let price = reader.read_or(chain::SVC_GAS_PRICE, (DEFAULT_GAS_PRICE_MICROS, None), |text| {
         parse_gas_price(text).map(|(micros, denom)| (micros, Some(SetGasPrice { denom })))
     });
     let defaults = FeePolicy::at_price(price.as_ref().map_or(DEFAULT_GAS_PRICE_MICROS, |(price, _)| *price));
-    let max_gas = reader.read_parsed("SVC_MAX_GAS", "a gas limit, 1 or more", Some(defaults.max_gas), |text| {
-        parse_digits(text).filter(|gas| *gas > 0)
-    });
-    let fee_allowed = "an amount of the fee denom in digits";
-    let max_fee = reader.read_parsed("SVC_MAX_FEE", fee_allowed, Some(defaults.max_fee), parse_digits);
-    let day_allowed = "an amount of the fee denom in digits, or nothing for no limit";
-    let max_fee_per_day =
-        reader.read_parsed("SVC_MAX_FEE_PER_DAY", day_allowed, Some(None), |text| parse_digits(text).map(Some));
+    let max_gas = reader.read_or(chain::SVC_MAX_GAS, defaults.max_gas, parse_digits);
+    let max_fee = reader.read_or(chain::SVC_MAX_FEE, defaults.max_fee, parse_digits);
+    let max_fee_per_day = reader.read_optional(chain::SVC_MAX_FEE_PER_DAY, parse_digits);
     let (price, set_price) = price?;
     let (max_gas, max_fee, max_fee_per_day) = (max_gas?, max_fee?, max_fee_per_day?);
     Some((FeePolicy { gas_price_micros: price, max_gas, max_fee, max_fee_per_day }, set_price))
 }
 
-/// Free bytes below which a full disk is near.
-const DEFAULT_MIN_FREE_DISK: u64 = 64 << 20;
 const DEFAULT_GAS_PRICE_MICROS: u64 = 25_000;
 
 fn parse_digits<T: std::str::FromStr>(text: &str) -> Option<T> {
@@ -359,7 +296,7 @@ fn parse_gas_price(text: &str) -> Option<(u64, Option<String>)> {
 }
 
 /// Whether a text is a coin denom: a letter, then 2 to 127 letters, digits or `/ : . _ -`.
-pub(super) fn is_denom(text: &str) -> bool {
+fn is_denom(text: &str) -> bool {
     let mut characters = text.chars();
     let starts_well = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
     starts_well

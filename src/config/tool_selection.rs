@@ -2,11 +2,7 @@
 
 use super::environment::{Environment, EnvironmentReader};
 use crate::mcp::{CallPolicy, CatalogError, PolicyRule, SessionLimits, ToolNames, ToolPattern, ToolSelection};
-
-const ALLOWED_PATTERNS: &str =
-    "a comma-separated list of tool names with * for any text, such as svc.idx.*,svc.ledger.es.*";
-const ALLOWED_POLICY: &str = "a comma-separated list of pattern=allow, ask, confirm or deny, such as \
-                              svc.ledger.pp.slash*=deny,svc.ledger.*=confirm";
+use crate::settings::{mcp, tools};
 
 /// The elements of a comma-separated list.
 fn list_elements(text: &str) -> impl Iterator<Item = &str> {
@@ -21,31 +17,27 @@ pub(super) fn read_selection<E: Environment>(
     let known = tool_names.toolsets();
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
     let allowed = format!("all, or a comma-separated list of {}", names.join(", "));
-    let sets = reader.read_parsed("SVC_TOOLSETS", &allowed, Some(Vec::new()), |text| {
+    let sets = reader.read_allowed(tools::SVC_TOOLSETS, &allowed, Some(Vec::new()), |text| {
         let sets: Vec<String> = list_elements(text).map(str::to_owned).collect();
         if sets == ["all"] {
             return Some(Vec::new());
         }
         (!sets.is_empty() && sets.iter().all(|set| known.contains(set.as_str()))).then_some(sets)
     });
-    let is_read_only = reader.read_flag("SVC_READ_ONLY");
+    let is_read_only = reader.read_flag(tools::SVC_READ_ONLY);
     let pattern = |text: &str| ToolPattern::parse(text, &tool_names);
     let patterns = |text: &str| list_elements(text).map(pattern).collect::<Option<Vec<ToolPattern>>>();
-    let allow = reader.read_parsed("SVC_TOOLS_ALLOW", ALLOWED_PATTERNS, Some(Vec::new()), patterns);
-    let deny = reader.read_parsed("SVC_TOOLS_DENY", ALLOWED_PATTERNS, Some(Vec::new()), patterns);
-    let is_underscored = reader.read_parsed("SVC_TOOL_NAMES", "dotted, underscored", Some(false), |text| match text {
-        "dotted" => Some(false),
-        "underscored" => Some(true),
-        _ => None,
-    });
-    let policy = reader.read_parsed("SVC_TOOL_POLICY", ALLOWED_POLICY, Some(Vec::new()), |text| {
+    let allow = reader.read_or(tools::SVC_TOOLS_ALLOW, Vec::new(), patterns);
+    let deny = reader.read_or(tools::SVC_TOOLS_DENY, Vec::new(), patterns);
+    let is_underscored = reader.read_choice(tools::SVC_TOOL_NAMES, "underscored");
+    let policy = reader.read_or(tools::SVC_TOOL_POLICY, Vec::new(), |text| {
         let rule = |element: &str| {
             let (text, policy) = element.split_once('=')?;
             Some(PolicyRule { pattern: pattern(text.trim())?, policy: CallPolicy::parse(policy.trim())? })
         };
         list_elements(text).map(rule).collect::<Option<Vec<_>>>()
     });
-    let is_strict = reader.read_flag("SVC_STRICT_CONFIRM");
+    let is_strict = reader.read_flag(tools::SVC_STRICT_CONFIRM);
     let (Some(toolsets), Some(is_read_only), Some(allow), Some(deny), Some(is_underscored), Some(policy)) =
         (sets, is_read_only, allow, deny, is_underscored, policy)
     else {
@@ -56,12 +48,7 @@ pub(super) fn read_selection<E: Environment>(
 }
 
 pub(super) fn read_session_limits<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<SessionLimits> {
-    let defaults = SessionLimits::default();
-    let sessions =
-        reader.read_parsed("MCP_MAX_SESSIONS", "a number, 1 to 100000", Some(defaults.max_sessions), |text| {
-            text.parse().ok().filter(|count| (1..=100_000).contains(count))
-        });
-    let idle =
-        reader.read_millis("MCP_SESSION_IDLE_MS", u64::try_from(defaults.idle_timeout.as_millis()).unwrap_or(u64::MAX));
+    let sessions = reader.read_number(mcp::MCP_MAX_SESSIONS);
+    let idle = reader.read_millis(mcp::MCP_SESSION_IDLE_MS);
     Some(SessionLimits { max_sessions: sessions?, idle_timeout: idle? })
 }

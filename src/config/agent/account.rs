@@ -7,10 +7,14 @@ use svc_wire::account_key::AccountKey;
 use super::store::{AgentPaths, read_secret};
 use crate::{
     config::{
-        environment::{Environment, EnvironmentReader, PHRASE},
-        serve::{CHAIN_ID, DENOM, is_chain_id, is_denom, read_fees, read_min_free_disk},
+        environment::{Environment, EnvironmentReader},
+        serve::{read_chain_names, read_fees},
     },
     secrets::ProcessSecrets,
+    settings::{
+        agent::{self, SVC_ACCOUNT_MNEMONIC, SVC_ACCOUNT_MNEMONIC_FILE},
+        chain,
+    },
 };
 
 /// Reads the chain and the account.
@@ -20,29 +24,20 @@ pub(super) fn read_chain<E: Environment>(
     paths: Option<&AgentPaths>,
 ) -> Option<ChainConfig> {
     let key = read_account(reader, secrets);
-    let corporation_id = reader.read_parsed("SVC_CORPORATION_ID", "a corporation id, 1 or more", None, |text| {
-        text.parse().ok().filter(|id| *id > 0_u64)
-    });
-    let rpc = reader.read_origins("SVC_RPC_ENDPOINT_URL");
-    let allows_plaintext_node = reader.read_flag("SVC_ALLOW_PLAINTEXT_NODE");
-    let chain_id = reader.read_optional("SVC_CHAIN_ID", CHAIN_ID, is_chain_id);
-    let denom = reader.read_optional("SVC_DENOM", DENOM, is_denom);
+    let corporation_id = reader.read_number(agent::SVC_CORPORATION_ID);
+    let rpc = reader.read_origins(agent::SVC_RPC_ENDPOINT_URL);
+    let allows_plaintext_node = reader.read_flag(chain::SVC_ALLOW_PLAINTEXT_NODE);
+    let (chain_id, denom) = read_chain_names(reader);
     let fees = read_fees(reader);
-    let gas_adjustment = reader.read_parsed(
-        "SVC_GAS_ADJUSTMENT",
-        "a decimal from 1.0 to 5.0 with at most two digits behind the point",
-        Some(150),
-        parse_adjustment,
-    );
-    let tx_timeout = reader.read_millis("SVC_TX_TIMEOUT_MS", 30_000);
-    let resolves_changes =
-        reader.read_parsed("SVC_AUTO_TRIGGER_RESOLVER", "true or false", Some(true), |text| text.parse().ok());
-    let anchors = reader.read_parsed("ANCHOR_DIGESTS", "sri, bare", Some(AnchorForm::default()), AnchorForm::parse);
-    let min_free_space = read_min_free_disk(reader);
+    let gas_adjustment = reader.read(agent::SVC_GAS_ADJUSTMENT, parse_adjustment);
+    let tx_timeout = reader.read_millis(chain::SVC_TX_TIMEOUT_MS);
+    let resolves_changes = reader.read_flag(agent::SVC_AUTO_TRIGGER_RESOLVER);
+    let anchors = reader.read(agent::ANCHOR_DIGESTS, AnchorForm::parse);
+    let min_free_space = reader.read_number(chain::SVC_MIN_FREE_DISK);
     let (fees, set_price) = fees?;
     let journal = paths?.journal.to_str().map(str::to_owned);
     if journal.is_none() {
-        reader.add_problem("SVC_JOURNAL", "a path that is no text", "the path of a file");
+        reader.refuse(chain::SVC_JOURNAL, "a path that is no text");
     }
     Some(ChainConfig {
         corporation_id: corporation_id?,
@@ -62,11 +57,11 @@ fn read_account<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     secrets: &mut ProcessSecrets,
 ) -> Option<AccountKey> {
-    let variables = ("SVC_ACCOUNT_MNEMONIC", "SVC_ACCOUNT_MNEMONIC_FILE");
-    let Some((phrase, source)) = read_secret(reader, secrets, variables, Some("svc-account-mnemonic")) else {
-        if !reader.has_problem("SVC_ACCOUNT_MNEMONIC_FILE") {
-            let allowed = format!("{PHRASE}; or SVC_ACCOUNT_MNEMONIC_FILE");
-            reader.add_problem("SVC_ACCOUNT_MNEMONIC", "not set", allowed);
+    let settings = (SVC_ACCOUNT_MNEMONIC, SVC_ACCOUNT_MNEMONIC_FILE);
+    let Some((phrase, source)) = read_secret(reader, secrets, settings, Some("svc-account-mnemonic")) else {
+        if !reader.has_problem(SVC_ACCOUNT_MNEMONIC_FILE) {
+            let allowed = format!("{}; or {}", SVC_ACCOUNT_MNEMONIC.kind.allowed(), SVC_ACCOUNT_MNEMONIC_FILE.name);
+            reader.add_problem(SVC_ACCOUNT_MNEMONIC.name, "not set", allowed);
         }
         return None;
     };

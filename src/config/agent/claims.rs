@@ -4,19 +4,18 @@
 use std::{collections::BTreeSet, fs::File, io::Read};
 
 use serde_json::{Map, Value};
-use svc_agent::{CLAIM_PLACES, CLAIMS_FILE, ClaimSettings, check_claim_texts};
+use svc_agent::{CLAIM_PLACES, ClaimSettings, check_claim_texts};
 use svc_trust::EssentialCredential;
 use svc_wire::strict_json::parse_strict_json;
 
-use crate::config::environment::{Environment, EnvironmentReader};
+use crate::{
+    config::environment::{Environment, EnvironmentReader},
+    settings::agent::{ECS_CLAIMS_ANY, ECS_CLAIMS_FILE},
+};
 
-/// Beginning of the variables with claims.
-const CLAIMS: &str = "ECS_CLAIMS_";
 /// Longest file, in bytes: a badge has a picture in it, and other credentials are short.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 const MAX_LEVELS: usize = 32;
-const ALLOWED_FILE: &str = "a file of at most 1 MiB with a JSON object that has an object of claims for each of service, org and persona that it names";
-const ALLOWED_TEXT: &str = "a text without control characters and without characters that change its direction";
 
 /// Reads the claims, on top of those in `claims`.
 pub(super) fn read_claims<E: Environment>(
@@ -25,7 +24,7 @@ pub(super) fn read_claims<E: Environment>(
     mut claims: ClaimSettings,
 ) -> Option<ClaimSettings> {
     let mut has_problem = false;
-    if let Some(path) = reader.environment.get(CLAIMS_FILE) {
+    if let Some(path) = reader.get(ECS_CLAIMS_FILE) {
         match read_file(&path) {
             Ok(members) => {
                 // An object without claims asks for no credential.
@@ -35,12 +34,12 @@ pub(super) fn read_claims<E: Environment>(
             }
             Err(found) => {
                 has_problem = true;
-                reader.add_problem(CLAIMS_FILE, format!("{path}: {found}"), ALLOWED_FILE);
+                reader.refuse(ECS_CLAIMS_FILE, format!("{path}: {found}"));
             }
         }
     }
     for name in claim_variables(reader.environment) {
-        let Some(text) = reader.environment.get(&name) else { continue };
+        let Some(text) = ECS_CLAIMS_ANY.member(&name).and_then(|name| reader.environment.get(name)) else { continue };
         let places = CLAIM_PLACES.iter().find_map(|places| Some((places, name.strip_prefix(places.prefix)?)));
         let Some((places, suffix)) = places else {
             let prefixes = CLAIM_PLACES.map(|places| places.prefix).join(", ");
@@ -51,7 +50,7 @@ pub(super) fn read_claims<E: Environment>(
         if let Err(violations) = check_claim_texts(&text_alone) {
             has_problem = true;
             let found = violations.into_iter().next().map(|one| one.message).unwrap_or_default();
-            reader.add_problem(name, found, ALLOWED_TEXT);
+            reader.add_problem(name, found, ECS_CLAIMS_ANY.kind.allowed());
             continue;
         }
         claims.entry(places.essential).or_default().texts.insert(suffix.to_owned(), text);
@@ -92,5 +91,9 @@ fn read_file(path: &str) -> Result<FileClaims, String> {
 
 /// The single variables with claims, sorted.
 fn claim_variables(environment: &impl Environment) -> BTreeSet<String> {
-    environment.names().into_iter().filter(|name| name.starts_with(CLAIMS) && name != CLAIMS_FILE).collect()
+    environment
+        .names()
+        .into_iter()
+        .filter(|name| ECS_CLAIMS_ANY.member(name).is_some() && name != ECS_CLAIMS_FILE.name)
+        .collect()
 }

@@ -4,36 +4,33 @@ use svc_agent::{ClaimSettings, CredentialMode, CredentialSettings, OWN_DID, Publ
 use svc_trust::EssentialCredential;
 
 use super::claims::read_claims;
-use crate::config::{
-    environment::{Environment, EnvironmentReader},
-    essential::read_essential_schemas,
+use crate::{
+    config::{
+        environment::{Environment, EnvironmentReader},
+        essential::read_essential_schemas,
+    },
+    settings::agent::{self, AGENT_DELEGATED_PARENT_VS_DID},
 };
 
-const PARENT: &str = "AGENT_DELEGATED_PARENT_VS_DID";
-const DID: &str = "a DID of the method web or webvh";
-const DIDS: &str = "a comma-separated list of DIDs of the methods web and webvh, or self for this agent's; one or more in mode standalone";
 /// Longest DID, in bytes.
 const MAX_DID_BYTES: usize = 2_048;
-const MAX_DAYS: u32 = 3_650;
 
 /// Reads the credentials, and the claims.
 pub(super) fn read_credentials<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     warnings: &mut Vec<String>,
 ) -> Option<(CredentialSettings, ClaimSettings)> {
-    let is_delegated = reader.read_parsed("AGENT_MODE", "standalone, delegated", Some(false), |text| match text {
-        "standalone" => Some(false),
-        "delegated" => Some(true),
-        _ => None,
-    });
+    let is_delegated = reader.read_choice(agent::AGENT_MODE, "delegated");
     let no_ecosystems = Some(Vec::new()).filter(|_| is_delegated != Some(false));
-    let trusted_ecosystems = reader.read_parsed("TRUSTED_ECS_ECOSYSTEM_DIDS", DIDS, no_ecosystems, parse_ecosystems);
+    let ecosystems = agent::TRUSTED_ECS_ECOSYSTEM_DIDS;
+    let trusted_ecosystems =
+        reader.read_allowed(ecosystems, &ecosystems.kind.allowed(), no_ecosystems, parse_ecosystems);
     let essential_schemas = read_essential_schemas(reader);
     let (days, renew_days) = read_days(reader);
     let (mode, claims) = match is_delegated {
         None => (None, None),
         Some(true) => {
-            let parent = reader.read_parsed(PARENT, DID, None, parse_did);
+            let parent = reader.read(AGENT_DELEGATED_PARENT_VS_DID, parse_did);
             // The parent is asked for a credential with these claims.
             let claims = read_claims(reader, warnings, ClaimSettings::new());
             let of_service = |all: &ClaimSettings| all.get(&EssentialCredential::Service).cloned().unwrap_or_default();
@@ -41,8 +38,9 @@ pub(super) fn read_credentials<E: Environment>(
             (mode.map(|(parent, claims)| CredentialMode::Delegated { parent, claims }), claims)
         }
         Some(false) => {
-            if reader.environment.get(PARENT).is_some() {
-                warnings.push(format!("{PARENT} is not used: AGENT_MODE is standalone"));
+            if reader.get(AGENT_DELEGATED_PARENT_VS_DID).is_some() {
+                let (parent, mode) = (AGENT_DELEGATED_PARENT_VS_DID.name, agent::AGENT_MODE.name);
+                warnings.push(format!("{parent} is not used: {mode} is standalone"));
             }
             // The form alone is known before the schemas are read.
             let service = ClaimSettings::from([(EssentialCredential::Service, Default::default())]);
@@ -52,12 +50,7 @@ pub(super) fn read_credentials<E: Environment>(
     };
     let (trusted_ecosystems, known) = (trusted_ecosystems?, essential_schemas?);
     let essential_schemas = if known.is_empty() { known.in_ecosystems(trusted_ecosystems.clone()) } else { known };
-    let proofs = reader.read_parsed(
-        "PUBLISHED_PROOFS",
-        "ed25519-2020, data-integrity, both",
-        Some(PublishedProofs::Ed25519Signature2020),
-        PublishedProofs::parse,
-    );
+    let proofs = reader.read(agent::PUBLISHED_PROOFS, PublishedProofs::parse);
     let settings = CredentialSettings {
         proofs: proofs?,
         mode: mode?,
@@ -71,20 +64,12 @@ pub(super) fn read_credentials<E: Environment>(
 
 /// Reads the longest validity, and the days of the renewal before its end.
 fn read_days<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> (Option<u32>, Option<u32>) {
-    let days = reader.read_parsed(
-        "AGENT_CREDENTIAL_DAYS",
-        &format!("days, 1 to {MAX_DAYS}"),
-        Some(CredentialSettings::DEFAULT_DAYS),
-        |text| text.parse().ok().filter(|days| (1..=MAX_DAYS).contains(days)),
-    );
-    let variable = "AGENT_CREDENTIAL_RENEW_DAYS";
-    let allowed = "days, fewer than those of AGENT_CREDENTIAL_DAYS";
-    let renew_days = reader
-        .read_parsed(variable, allowed, Some(CredentialSettings::DEFAULT_RENEW_DAYS), |text| text.parse::<u32>().ok());
+    let (setting, all_days) = (agent::AGENT_CREDENTIAL_RENEW_DAYS, agent::AGENT_CREDENTIAL_DAYS);
+    let (days, renew_days) = (reader.read_number(all_days), reader.read_number(setting));
     if let (Some(days), Some(renew_days)) = (days, renew_days)
         && renew_days >= days
     {
-        reader.add_problem(variable, format!("{renew_days}, and AGENT_CREDENTIAL_DAYS is {days}"), allowed);
+        reader.refuse(setting, format!("{renew_days}, and {} is {days}", all_days.name));
     }
     (days, renew_days)
 }

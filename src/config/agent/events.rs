@@ -7,8 +7,9 @@ use svc_net::webhook::WebhookClient;
 use url::Url;
 
 use crate::{
-    config::environment::{Environment, EnvironmentReader, parse_millis},
+    config::environment::{Environment, EnvironmentReader},
     secrets::ProcessSecrets,
+    settings::events::{self, EVENTS_WEBHOOK_API_KEY, EVENTS_WEBHOOK_SECRET, EVENTS_WEBHOOK_URL},
 };
 
 /// Reads the events and their receiver.
@@ -17,24 +18,13 @@ pub(super) fn read_events<E: Environment>(
     secrets: &mut ProcessSecrets,
     warnings: &mut Vec<String>,
 ) -> Option<EventsConfig> {
-    let indexer = reader.read_origins("SVC_INDEXER_BASE_URL");
-    let covers_corporation =
-        reader.read_parsed("SVC_INDEXER_SUBSCRIPTION_SCOPE", "did, corporation", Some(false), |text| match text {
-            "did" => Some(false),
-            "corporation" => Some(true),
-            _ => None,
-        });
+    let indexer = reader.read_origins(events::SVC_INDEXER_BASE_URL);
+    let covers_corporation = reader.read_choice(events::SVC_INDEXER_SUBSCRIPTION_SCOPE, "corporation");
     let handled = read_handled(reader, warnings);
-    let start_height = reader.read_parsed("SVC_AGENT_START", "a height, 1 or more", Some(None), |text| {
-        text.parse().ok().filter(|height| *height > 0).map(Some)
-    });
-    let silence = reader.read_parsed("SVC_INDEXER_SILENCE_MS", "milliseconds, 1000 or more", Some(None), |text| {
-        parse_millis(text).filter(|silence| *silence >= Duration::from_secs(1)).map(Some)
-    });
-    let max_stored =
-        reader.read_parsed("EVENTS_WEBHOOK_MAX_STORED", "a number of events, 1 or more", Some(1_000_000), |text| {
-            text.parse().ok().filter(|count| *count > 0)
-        });
+    let start_height = reader.read_optional(events::SVC_AGENT_START, |text| text.parse().ok());
+    let silence =
+        reader.read_optional(events::SVC_INDEXER_SILENCE_MS, |text| text.parse().ok().map(Duration::from_millis));
+    let max_stored = reader.read_number(events::EVENTS_WEBHOOK_MAX_STORED);
     let receiver = read_receiver(reader, secrets);
     Some(EventsConfig {
         indexer: indexer?,
@@ -48,8 +38,8 @@ pub(super) fn read_events<E: Environment>(
 }
 
 fn read_handled<E: Environment>(reader: &EnvironmentReader<'_, E>, warnings: &mut Vec<String>) -> HandledEvents {
-    let variable = "SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE";
-    let Some(text) = reader.environment.get(variable) else { return HandledEvents::All };
+    let variable = events::SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE.name;
+    let Some(text) = reader.get(events::SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE) else { return HandledEvents::All };
     let types: BTreeSet<String> =
         text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     if types.contains("*") {
@@ -66,26 +56,26 @@ fn read_receiver<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     secrets: &mut ProcessSecrets,
 ) -> Option<Option<CourierConfig>> {
-    let timeout = reader.read_millis("EVENTS_WEBHOOK_TIMEOUT_MS", 10_000);
-    let min_backoff = reader.read_millis("EVENTS_WEBHOOK_MIN_BACKOFF_MS", 1_000);
-    let api_key = secrets.take("EVENTS_WEBHOOK_API_KEY").filter(|key| !key.expose_secret().is_empty());
+    let timeout = reader.read_millis(events::EVENTS_WEBHOOK_TIMEOUT_MS);
+    let min_backoff = reader.read_millis(events::EVENTS_WEBHOOK_MIN_BACKOFF_MS);
+    let api_key = secrets.take(EVENTS_WEBHOOK_API_KEY).filter(|key| !key.expose_secret().is_empty());
     let is_header = api_key.as_ref().is_none_or(|key| key.expose_secret().bytes().all(|byte| byte.is_ascii_graphic()));
     if !is_header {
-        reader.add_problem("EVENTS_WEBHOOK_API_KEY", "characters that no header can carry", "visible ASCII characters");
+        reader.refuse(EVENTS_WEBHOOK_API_KEY, "characters that no header can carry");
     }
-    let secret = secrets.take("EVENTS_WEBHOOK_SECRET").filter(|secret| !secret.expose_secret().is_empty());
+    let secret = secrets.take(EVENTS_WEBHOOK_SECRET).filter(|secret| !secret.expose_secret().is_empty());
     let signing = secret.as_ref().map(WebhookSecrets::parse).transpose();
     if signing.is_err() {
-        let allowed = "whsec_ and base64 of 24 to 64 bytes; two of them with a space between while it is changed";
-        reader.add_problem("EVENTS_WEBHOOK_SECRET", "another text", allowed);
+        reader.refuse(EVENTS_WEBHOOK_SECRET, "another text");
     }
     let url = read_url(reader);
     let (has_key, has_secret) = (api_key.is_some(), secret.is_some());
     match url? {
         None => {
-            for (variable, is_set) in [("EVENTS_WEBHOOK_API_KEY", has_key), ("EVENTS_WEBHOOK_SECRET", has_secret)] {
+            for (setting, is_set) in [(EVENTS_WEBHOOK_API_KEY, has_key), (EVENTS_WEBHOOK_SECRET, has_secret)] {
                 if is_set {
-                    reader.add_problem(variable, "set without EVENTS_WEBHOOK_URL", "both, or neither");
+                    let found = format!("set without {}", EVENTS_WEBHOOK_URL.name);
+                    reader.add_problem(setting.name, found, "both, or neither");
                 }
             }
             Some(None)
@@ -94,7 +84,7 @@ fn read_receiver<E: Environment>(
             let client = match WebhookClient::new(url, timeout?) {
                 Ok(client) => client,
                 Err(error) => {
-                    reader.add_problem("EVENTS_WEBHOOK_URL", error.to_string(), URL);
+                    reader.refuse(EVENTS_WEBHOOK_URL, error.to_string());
                     return None;
                 }
             };
@@ -103,10 +93,8 @@ fn read_receiver<E: Environment>(
     }
 }
 
-const URL: &str = "an http or https URL without credentials and fragment";
-
 fn read_url<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<Option<Url>> {
-    let Some(text) = reader.environment.get("EVENTS_WEBHOOK_URL") else { return Some(None) };
+    let Some(text) = reader.get(EVENTS_WEBHOOK_URL) else { return Some(None) };
     let is_usable = |url: &Url| {
         matches!(url.scheme(), "http" | "https")
             && url.has_host()
@@ -117,7 +105,7 @@ fn read_url<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<Opt
     let url = Url::parse(&text).ok().filter(is_usable);
     if url.is_none() {
         // The path and the query of a webhook URL are often a secret.
-        reader.add_problem("EVENTS_WEBHOOK_URL", "another text", URL);
+        reader.refuse(EVENTS_WEBHOOK_URL, "another text");
     }
     url.map(Some)
 }

@@ -13,7 +13,8 @@ use url::Url;
 
 use crate::{
     admin::AdminConfig,
-    config::environment::{Environment, EnvironmentReader, PORT, shown},
+    config::environment::{Environment, EnvironmentReader, shown},
+    settings::agent,
 };
 
 /// The settings of the admin API, and of logins there.
@@ -29,32 +30,14 @@ pub(super) fn read_admin<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     hosts: HostPolicy,
 ) -> Option<AdminSettings> {
-    let is_corporation =
-        reader.read_parsed("ADMIN_API_AUTH_MODE", "internal, corporation", Some(false), |text| match text {
-            "internal" => Some(false),
-            "corporation" => Some(true),
-            _ => None,
-        });
+    let is_corporation = reader.read_choice(agent::ADMIN_API_AUTH_MODE, "corporation");
     let everywhere = is_corporation == Some(true);
     let default_bind = if everywhere { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
-    let bind =
-        reader.read_parsed("ADMIN_API_BIND", "an IP address", Some(IpAddr::V4(default_bind)), |text| text.parse().ok());
-    let port = reader.read_parsed("ADMIN_API_PORT", PORT, Some(3000_u16), |text| text.parse().ok());
-    let loopback = ["127.0.0.0/8", "::1/128"].iter().filter_map(|network| network.parse().ok()).collect();
-    let trusted_networks = reader.read_parsed(
-        "ADMIN_API_TRUSTED_NETWORKS",
-        "none, or a comma-separated list of networks such as 10.0.0.0/8",
-        Some(loopback),
-        parse_networks,
-    );
-    let allowed_hosts = reader.read_parsed(
-        "ADMIN_API_ALLOWED_HOSTS",
-        "a comma-separated list of host names without scheme and port",
-        Some(BTreeSet::new()),
-        parse_hosts,
-    );
-    let login_audience =
-        reader.read_parsed("ADMIN_API_LOGIN_AUDIENCE", "true or false", Some(true), |text| text.parse().ok());
+    let bind = reader.read_or(agent::ADMIN_API_BIND, IpAddr::V4(default_bind), |text| text.parse().ok());
+    let port = reader.read_number(agent::ADMIN_API_PORT);
+    let trusted_networks = reader.read(agent::ADMIN_API_TRUSTED_NETWORKS, parse_networks);
+    let allowed_hosts = reader.read_or(agent::ADMIN_API_ALLOWED_HOSTS, BTreeSet::new(), parse_hosts);
+    let login_audience = reader.read_flag(agent::ADMIN_API_LOGIN_AUDIENCE);
     let public_url = read_public_url(reader, hosts, everywhere);
     let (accounts, account_prefix) = read_accounts(reader, everywhere);
     is_corporation?;
@@ -92,18 +75,16 @@ fn read_public_url<E: Environment>(
     hosts: HostPolicy,
     is_needed: bool,
 ) -> Option<String> {
-    let variable = "ADMIN_API_PUBLIC_URL";
-    let allowed =
-        "an https origin without a path; http on this machine, and private hosts, with SVC_ALLOW_PRIVATE_HOSTS=true";
-    match (reader.environment.get(variable), is_needed) {
+    let (setting, mode) = (agent::ADMIN_API_PUBLIC_URL, agent::ADMIN_API_AUTH_MODE.name);
+    match (reader.get(setting), is_needed) {
         (None, false) => None,
         (None, true) => {
-            reader.add_problem(variable, "not set, and ADMIN_API_AUTH_MODE is corporation", allowed);
+            reader.refuse(setting, format!("not set, and {mode} is corporation"));
             None
         }
         (Some(text), false) => {
-            let found = format!("{}, and ADMIN_API_AUTH_MODE is internal", shown(&text));
-            reader.add_problem(variable, found, "nothing in mode internal");
+            let found = format!("{}, and {mode} is internal", shown(&text));
+            reader.add_problem(setting.name, found, "nothing in mode internal");
             None
         }
         (Some(text), true) => {
@@ -111,15 +92,12 @@ fn read_public_url<E: Environment>(
             match origin {
                 Some(origin) if origin == text => Some(origin),
                 Some(origin) => {
-                    reader.add_problem(
-                        variable,
-                        format!("{text:?}"),
-                        format!("the origin in its usual form, {origin}"),
-                    );
+                    let allowed = format!("the origin in its usual form, {origin}");
+                    reader.add_problem(setting.name, format!("{text:?}"), allowed);
                     None
                 }
                 None => {
-                    reader.add_problem(variable, shown(&text), allowed);
+                    reader.refuse(setting, shown(&text));
                     None
                 }
             }
@@ -134,17 +112,17 @@ fn origin_of(url: &Url) -> Option<String> {
 }
 
 fn read_accounts<E: Environment>(reader: &mut EnvironmentReader<'_, E>, is_needed: bool) -> (BTreeSet<String>, String) {
-    let variable = "ADMIN_API_CORPORATION_ALLOWED_ACCOUNTS";
-    let allowed = "a comma-separated list of account addresses of one chain";
+    let (setting, mode) = (agent::ADMIN_API_CORPORATION_ALLOWED_ACCOUNTS, agent::ADMIN_API_AUTH_MODE.name);
     let none = (BTreeSet::new(), String::new());
-    match (reader.environment.get(variable), is_needed) {
+    match (reader.get(setting), is_needed) {
         (None, false) => none,
         (None, true) => {
-            reader.add_problem(variable, "not set, and ADMIN_API_AUTH_MODE is corporation", allowed);
+            reader.refuse(setting, format!("not set, and {mode} is corporation"));
             none
         }
         (Some(_), false) => {
-            reader.add_problem(variable, "set, and ADMIN_API_AUTH_MODE is internal", "nothing in mode internal");
+            let found = format!("set, and {mode} is internal");
+            reader.add_problem(setting.name, found, "nothing in mode internal");
             none
         }
         (Some(text), true) => {
@@ -154,7 +132,7 @@ fn read_accounts<E: Environment>(reader: &mut EnvironmentReader<'_, E>, is_neede
             match prefix {
                 Some(prefix) => (accounts, prefix),
                 None => {
-                    reader.add_problem(variable, format!("{text:?}"), allowed);
+                    reader.refuse(setting, format!("{text:?}"));
                     none
                 }
             }

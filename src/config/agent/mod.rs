@@ -30,10 +30,10 @@ pub use self::{
     superseded::WithFormerNames,
 };
 use super::{
-    environment::{ConfigError, Environment, EnvironmentReader, PORT},
+    environment::{ConfigError, Environment, EnvironmentReader},
     listener::read_listener,
 };
-use crate::{admin::AgentServerConfig, secrets::ProcessSecrets};
+use crate::{admin::AgentServerConfig, secrets::ProcessSecrets, settings::agent as settings};
 
 /// The configuration of `svc agent`.
 pub struct AgentSettings {
@@ -69,15 +69,12 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let policy = hosts.unwrap_or(HostPolicy::PublicOnly);
     let admin = read_admin(&mut reader, policy);
     let location = read_location(&mut reader, policy);
-    let public_bind =
-        reader.read_parsed("PUBLIC_API_BIND", "an IP address", Some([0, 0, 0, 0].into()), |text| text.parse().ok());
-    let public_port = reader.read_parsed("PUBLIC_API_PORT", PORT, Some(3001_u16), |text| text.parse().ok());
-    let method = reader.read_parsed("AGENT_PUBLIC_DID_METHOD", "webvh, web", Some(DidMethod::WebVh), DidMethod::parse);
-    let pre_rotation = reader.read_flag("AGENT_WEBVH_PRE_ROTATION");
-    for variable in ["AGENT_LOG_LEVEL", "ADMIN_API_LOG_LEVEL"] {
-        reader.read_optional(variable, "error, warn, info, debug, trace, off", |text| {
-            text == "off" || super::serve::parse_log_level(text).is_some()
-        });
+    let public_bind = reader.read(settings::PUBLIC_API_BIND, |text| text.parse().ok());
+    let public_port = reader.read_number(settings::PUBLIC_API_PORT);
+    let method = reader.read(settings::AGENT_PUBLIC_DID_METHOD, DidMethod::parse);
+    let pre_rotation = reader.read_flag(settings::AGENT_WEBVH_PRE_ROTATION);
+    for setting in [settings::AGENT_LOG_LEVEL, settings::ADMIN_API_LOG_LEVEL] {
+        reader.read(setting, |_| Some(()));
     }
     check_ports(&mut reader, admin.as_ref(), public_bind, public_port);
     let listener = read_listener(&mut reader);
@@ -136,11 +133,9 @@ pub fn read_stopped_agent(
 }
 
 fn read_location<E: Environment>(reader: &mut EnvironmentReader<'_, E>, hosts: HostPolicy) -> Option<PublicLocation> {
-    let name = "PUBLIC_API_BASE_URL";
-    let allowed = "the https URL below which the DID's files are found, without credentials, query and fragment; \
-                   http on this machine, and private hosts, with SVC_ALLOW_PRIVATE_HOSTS=true";
-    let Some(text) = reader.environment.get(name) else {
-        reader.add_problem(name, "not set", allowed);
+    let setting = settings::PUBLIC_API_BASE_URL;
+    let Some(text) = reader.get(setting) else {
+        reader.refuse(setting, "not set");
         return None;
     };
     let checked = hosts.check_url(&text).map_err(|error| error.to_string());
@@ -149,7 +144,7 @@ fn read_location<E: Environment>(reader: &mut EnvironmentReader<'_, E>, hosts: H
         Err(reason) => {
             // A URL with a password is not printed.
             let shown = if text.contains('@') { "a URL with credentials".to_owned() } else { reason };
-            reader.add_problem(name, shown, allowed);
+            reader.refuse(setting, shown);
             None
         }
     }
@@ -165,7 +160,8 @@ fn check_ports<E: Environment>(
     let (Some(admin), Some(bind), Some(port)) = (admin, public_bind, public_port) else { return };
     let overlaps = bind == admin.admin.bind.ip() || bind.is_unspecified() || admin.admin.bind.ip().is_unspecified();
     if port != 0 && port == admin.admin.bind.port() && overlaps {
-        reader.add_problem("PUBLIC_API_PORT", port.to_string(), "another port than ADMIN_API_PORT");
+        let allowed = format!("another port than {}", settings::ADMIN_API_PORT.name);
+        reader.add_problem(settings::PUBLIC_API_PORT.name, port.to_string(), allowed);
     }
 }
 

@@ -9,11 +9,15 @@ use crate::{
     admin::{SOCKET_PATH, is_short_enough},
     config::environment::{Environment, EnvironmentReader},
     secrets::ProcessSecrets,
+    settings::{
+        Setting,
+        agent::{self, SVC_AGENT_DB, SVC_AGENT_HEAD, SVC_AGENT_SOCKET, SVC_AGENT_STORE_KEY, SVC_AGENT_STORE_KEY_FILE},
+        chain::SVC_JOURNAL,
+    },
 };
 
 /// URL schemes of the databases that the agent supports.
 const DATABASE_SCHEMES: [&str; 3] = ["sqlite:", "postgres://", "postgresql://"];
-const DEFAULT_DATABASE: &str = "sqlite://svc-agent.db?mode=rwc";
 
 /// The store of an agent that does not run.
 pub struct StoppedAgent {
@@ -36,19 +40,23 @@ pub struct AgentPaths {
 
 /// Reads the files, for a command that needs nothing else. The URL of the database names those that are not set.
 pub fn read_paths(environment: &impl Environment, secrets: &mut ProcessSecrets) -> AgentPaths {
-    let url = secrets.take("SVC_AGENT_DB");
-    paths_of(environment, url.as_ref().map_or(DEFAULT_DATABASE, SecretString::expose_secret))
+    let url = secrets.take(SVC_AGENT_DB);
+    paths_of(environment, url.as_ref().map_or(default_database(), SecretString::expose_secret))
+}
+
+fn default_database() -> &'static str {
+    SVC_AGENT_DB.default_text().unwrap_or_default()
 }
 
 fn paths_of(environment: &impl Environment, url: &str) -> AgentPaths {
     let base = svc_store::sqlite_file(url).unwrap_or_else(|| PathBuf::from("svc-agent.db"));
-    let path = |variable: &str, extension: &str| {
-        environment.get(variable).map_or_else(|| base.with_extension(extension), PathBuf::from)
+    let path = |setting: &Setting, extension: &str| {
+        environment.get(setting.key()).map_or_else(|| base.with_extension(extension), PathBuf::from)
     };
     AgentPaths {
-        socket: path("SVC_AGENT_SOCKET", "sock"),
-        head: path("SVC_AGENT_HEAD", "head"),
-        journal: path("SVC_JOURNAL", "journal"),
+        socket: path(SVC_AGENT_SOCKET, "sock"),
+        head: path(SVC_AGENT_HEAD, "head"),
+        journal: path(SVC_JOURNAL, "journal"),
     }
 }
 
@@ -57,52 +65,48 @@ pub(super) fn read_store<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     secrets: &mut ProcessSecrets,
 ) -> Option<StoppedAgent> {
-    let url = secrets.take("SVC_AGENT_DB").filter(|url| !url.expose_secret().is_empty());
-    let url = url.map_or_else(|| DEFAULT_DATABASE.to_owned(), |url| url.expose_secret().to_owned());
+    let url = secrets.take(SVC_AGENT_DB).filter(|url| !url.expose_secret().is_empty());
+    let url = url.map_or_else(|| default_database().to_owned(), |url| url.expose_secret().to_owned());
     let is_known = DATABASE_SCHEMES.iter().any(|scheme| url.starts_with(scheme));
     if !is_known {
-        let allowed = "sqlite://FILE?mode=rwc, or postgres://USER:PASSWORD@HOST/DATABASE";
-        reader.add_problem("SVC_AGENT_DB", "a URL of another kind", allowed);
+        reader.refuse(SVC_AGENT_DB, "a URL of another kind");
     }
     let paths = paths_of(reader.environment, &url);
     let database = svc_store::sqlite_file(&url);
-    let files = [("SVC_AGENT_SOCKET", &paths.socket), ("SVC_AGENT_HEAD", &paths.head), ("SVC_JOURNAL", &paths.journal)];
-    for (position, (variable, path)) in files.iter().enumerate() {
+    let files = [(SVC_AGENT_SOCKET, &paths.socket), (SVC_AGENT_HEAD, &paths.head), (SVC_JOURNAL, &paths.journal)];
+    for (position, (setting, path)) in files.iter().enumerate() {
         let others = files.iter().take(position).map(|(_, other)| *other);
         if others.chain(database.as_ref()).any(|other| other == *path) {
-            reader.add_problem(*variable, format!("{}", path.display()), "a file of its own");
+            reader.add_problem(setting.name, format!("{}", path.display()), "a file of its own");
         }
     }
     if !is_short_enough(&paths.socket) {
         let length = paths.socket.as_os_str().len();
-        reader.add_problem("SVC_AGENT_SOCKET", format!("{}, {length} bytes", paths.socket.display()), SOCKET_PATH);
+        reader.add_problem(SVC_AGENT_SOCKET.name, format!("{}, {length} bytes", paths.socket.display()), SOCKET_PATH);
     }
-    let current = read_key(reader, secrets, ("SVC_AGENT_STORE_KEY", "SVC_AGENT_STORE_KEY_FILE"), CREDENTIAL);
-    if current.is_none()
-        && !reader.has_problem("SVC_AGENT_STORE_KEY")
-        && !reader.has_problem("SVC_AGENT_STORE_KEY_FILE")
-    {
-        reader.add_problem("SVC_AGENT_STORE_KEY", "not set", format!("{KEY}; or SVC_AGENT_STORE_KEY_FILE"));
+    let current = read_key(reader, secrets, (SVC_AGENT_STORE_KEY, SVC_AGENT_STORE_KEY_FILE), CREDENTIAL);
+    if current.is_none() && !reader.has_problem(SVC_AGENT_STORE_KEY) && !reader.has_problem(SVC_AGENT_STORE_KEY_FILE) {
+        let allowed = format!("{}; or {}", SVC_AGENT_STORE_KEY.kind.allowed(), SVC_AGENT_STORE_KEY_FILE.name);
+        reader.add_problem(SVC_AGENT_STORE_KEY.name, "not set", allowed);
     }
-    let previous =
-        read_key(reader, secrets, ("SVC_AGENT_STORE_KEY_PREVIOUS", "SVC_AGENT_STORE_KEY_PREVIOUS_FILE"), None);
+    let previous = (agent::SVC_AGENT_STORE_KEY_PREVIOUS, agent::SVC_AGENT_STORE_KEY_PREVIOUS_FILE);
+    let previous = read_key(reader, secrets, previous, None);
     let store = StoreSettings { url, keys: StoreKeys { current: current?, previous } };
     is_known.then_some(StoppedAgent { store, paths })
 }
 
-const KEY: &str = "32 bytes in standard base64";
 const CREDENTIAL: Option<&str> = Some("svc-agent-store-key");
 
 fn read_key<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     secrets: &mut ProcessSecrets,
-    (variable, file_variable): (&'static str, &'static str),
+    (setting, file_setting): (&'static Setting, &'static Setting),
     credential: Option<&str>,
 ) -> Option<StoreKey> {
-    let (text, source) = read_secret(reader, secrets, (variable, file_variable), credential)?;
+    let (text, source) = read_secret(reader, secrets, (setting, file_setting), credential)?;
     let key = StoreKey::parse(&text).ok();
     if key.is_none() {
-        reader.add_problem(source, "another text", KEY);
+        reader.add_problem(source.name, "another text", SVC_AGENT_STORE_KEY.kind.allowed());
     }
     key
 }
@@ -112,20 +116,20 @@ fn read_key<E: Environment>(
 pub(super) fn read_secret<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     secrets: &mut ProcessSecrets,
-    (variable, file_variable): (&'static str, &'static str),
+    (setting, file_setting): (&'static Setting, &'static Setting),
     credential: Option<&str>,
-) -> Option<(SecretString, &'static str)> {
-    let value = secrets.take(variable).filter(|text| !text.expose_secret().is_empty());
-    let file = reader.environment.get(file_variable).map(PathBuf::from);
+) -> Option<(SecretString, &'static Setting)> {
+    let value = secrets.take(setting).filter(|text| !text.expose_secret().is_empty());
+    let file = reader.get_path(file_setting);
     if value.is_some() && file.is_some() {
-        reader.add_problem(file_variable, format!("set beside {variable}"), "one of the two");
+        reader.add_problem(file_setting.name, format!("set beside {}", setting.name), "one of the two");
         return None;
     }
     if let Some(value) = value {
-        return Some((value, variable));
+        return Some((value, setting));
     }
     let credential_file = || {
-        let directory = reader.environment.get("CREDENTIALS_DIRECTORY")?;
+        let directory = reader.get(agent::CREDENTIALS_DIRECTORY)?;
         Some(Path::new(&directory).join(credential?)).filter(|path| path.exists())
     };
     let file = file.or_else(credential_file)?;
@@ -133,10 +137,10 @@ pub(super) fn read_secret<E: Environment>(
         Ok(text) => {
             let secret = SecretString::new(text.trim().to_owned());
             svc_wire::secret::wipe_secret(text);
-            Some((secret, file_variable))
+            Some((secret, file_setting))
         }
         Err(error) => {
-            reader.add_problem(file_variable, format!("{}: {error}", file.display()), "a file that can be read");
+            reader.refuse(file_setting, format!("{}: {error}", file.display()));
             None
         }
     }

@@ -1,52 +1,59 @@
 //! Variables of agents of the first generation: one that is taken over must not listen elsewhere in silence.
 
-use crate::config::environment::Environment;
+use crate::{
+    config::environment::Environment,
+    settings::{Setting, SettingName, agent, former},
+};
 
 /// Former names, and those of now.
-const RENAMED: [(&str, &str); 4] = [
-    ("ADMIN_LOG_LEVEL", "ADMIN_API_LOG_LEVEL"),
-    ("ADMIN_PORT", "ADMIN_API_PORT"),
-    ("AGENT_PORT", "PUBLIC_API_PORT"),
-    ("MASTER_LIST_CSCA_LOCATION", "MRTD_MASTER_LIST_CSCA_LOCATION"),
+const RENAMED: [(&Setting, &Setting); 4] = [
+    (former::ADMIN_LOG_LEVEL, agent::ADMIN_API_LOG_LEVEL),
+    (former::ADMIN_PORT, agent::ADMIN_API_PORT),
+    (former::AGENT_PORT, agent::PUBLIC_API_PORT),
+    (former::MASTER_LIST_CSCA_LOCATION, former::MRTD_MASTER_LIST_CSCA_LOCATION),
 ];
 /// Names that nothing has taken the place of.
-const GONE: [&str; 9] = [
-    "AGENT_ENDPOINT",
-    "AGENT_ENDPOINTS",
-    "AGENT_INVITATION_BASE_URL",
-    "AGENT_INVITATION_IMAGE_URL",
-    "AGENT_LABEL",
-    "AGENT_NAME",
-    "REDIRECT_DEFAULT_URL_TO_INVITATION_URL",
-    "UI_WELCOME_MESSAGE",
-    "USER_PROFILE_AUTODISCLOSE",
+const GONE: [&Setting; 9] = [
+    former::AGENT_ENDPOINT,
+    former::AGENT_ENDPOINTS,
+    former::AGENT_INVITATION_BASE_URL,
+    former::AGENT_INVITATION_IMAGE_URL,
+    former::AGENT_LABEL,
+    former::AGENT_NAME,
+    former::REDIRECT_DEFAULT_URL_TO_INVITATION_URL,
+    former::UI_WELCOME_MESSAGE,
+    former::USER_PROFILE_AUTODISCLOSE,
 ];
 
 /// An environment in which a variable of a former name counts under the one of now, unless that is set too.
 pub struct WithFormerNames<'a, E>(pub &'a E);
 
 impl<E: Environment> Environment for WithFormerNames<'_, E> {
-    fn get(&self, name: &str) -> Option<String> {
-        let former = || RENAMED.iter().find(|(_, now)| *now == name).and_then(|(former, _)| self.0.get(former));
-        self.0.get(name).or_else(former)
+    fn get(&self, name: SettingName<'_>) -> Option<String> {
+        let renamed = RENAMED.iter().find(|(_, now)| now.key() == name);
+        self.0.get(name).or_else(|| renamed.and_then(|(former, _)| self.0.get(former.key())))
     }
 
     fn names(&self) -> Vec<String> {
         let mut names = self.0.names();
-        let renamed = RENAMED.iter().filter(|(former, now)| self.0.get(former).is_some() && self.0.get(now).is_none());
-        names.extend(renamed.map(|(_, now)| (*now).to_owned()));
+        let is_set = |setting: &Setting| self.0.get(setting.key()).is_some();
+        let renamed = RENAMED.iter().filter(|(former, now)| is_set(former) && !is_set(now));
+        names.extend(renamed.map(|(_, now)| now.name.to_owned()));
         names
     }
 }
 
 /// One warning for each variable of a former name.
 pub(super) fn former_names(environment: &impl Environment) -> Vec<String> {
-    let renamed = RENAMED.iter().filter(|(former, _)| environment.get(former).is_some()).map(|(former, now)| {
-        match environment.get(now) {
-            Some(_) => format!("{former} is not used: {now} is set"),
-            None => format!("{former} is taken as {now}, its name of now"),
+    let is_set = |setting: &Setting| environment.get(setting.key()).is_some();
+    let renamed = RENAMED.iter().filter(|(former, _)| is_set(former)).map(|(former, now)| {
+        let (former, name) = (former.name, now.name);
+        if is_set(now) {
+            format!("{former} is not used: {name} is set")
+        } else {
+            format!("{former} is taken as {name}, its name of now")
         }
     });
-    let gone = GONE.iter().filter(|name| environment.get(name).is_some());
-    renamed.chain(gone.map(|name| format!("{name} is not used: this release has nothing like it"))).collect()
+    let gone = GONE.iter().filter(|setting| is_set(setting));
+    renamed.chain(gone.map(|gone| format!("{} is not used: this release has nothing like it", gone.name))).collect()
 }
