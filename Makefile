@@ -39,7 +39,7 @@ test: ## All tests in Rust
 
 check: house lints documentation ## Format, house rules, lints and documentation, all without warnings
 
-house: ## Format, imports, structure, words, packages, pages and the gate itself, within a minute
+house: ## Format, imports, structure, words, packages, pages, settings and the gate itself, within a minute
 	cargo fmt --all --check
 	python3 tests/house/import_circles.py --self-test
 	python3 tests/house/import_circles.py
@@ -50,6 +50,8 @@ house: ## Format, imports, structure, words, packages, pages and the gate itself
 	python3 tests/house/packages.py
 	python3 tests/house/pages.py --self-test
 	python3 tests/house/pages.py
+	python3 tests/house/settings.py --self-test
+	python3 tests/house/settings.py
 	python3 tests/gate/self_test.py
 
 lints:
