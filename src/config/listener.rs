@@ -3,12 +3,15 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use ipnet::IpNet;
-use svc_net::listener::{ListenerSettings, TlsFiles, TlsIdentity};
+use svc_net::listener::{LimitNames, ListenerSettings, TlsFiles, TlsIdentity};
 
 use super::environment::{Environment, EnvironmentReader};
 use crate::{
     listener::ListenerConfig,
-    settings::listener::{self, SVC_TLS_CERT, SVC_TLS_CLIENT_CA, SVC_TLS_KEY},
+    settings::{
+        listener::{self, SVC_TLS_CERT, SVC_TLS_CLIENT_CA, SVC_TLS_KEY},
+        mcp::MCP_ALLOWED_HOSTS,
+    },
 };
 
 /// Reads the settings of the listeners; `None` when a variable is bad.
@@ -28,6 +31,7 @@ pub(super) fn read_listener<E: Environment>(reader: &mut EnvironmentReader<'_, E
             header_timeout: header_timeout?,
             idle_timeout: idle_timeout?,
             proxies: proxies?,
+            names: LIMIT_NAMES,
             ..ListenerSettings::default()
         },
         tls: tls?,
@@ -35,6 +39,16 @@ pub(super) fn read_listener<E: Environment>(reader: &mut EnvironmentReader<'_, E
         metrics_hosts: metrics_hosts?,
     })
 }
+
+/// The names that the log of a listener gives to its limits.
+const LIMIT_NAMES: LimitNames = LimitNames {
+    connections: listener::SVC_HTTP_MAX_CONNECTIONS.name,
+    per_address: "SVC_HTTP_MAX_PER_ADDRESS, SVC_HTTP_PROXIES",
+    header_timeout: listener::SVC_HTTP_HEADER_TIMEOUT_MS.name,
+    idle_timeout: listener::SVC_HTTP_IDLE_TIMEOUT_MS.name,
+    tls: "SVC_TLS_CERT, SVC_TLS_KEY, SVC_TLS_CLIENT_CA",
+    hosts: MCP_ALLOWED_HOSTS.name,
+};
 
 /// An address is a network of one.
 fn parse_networks(text: &str) -> Option<Vec<IpNet>> {
@@ -97,6 +111,7 @@ mod tests {
         assert!(config.settings.is_proxy([10, 9, 9, 9].into()) && config.settings.is_proxy([192, 0, 2, 7].into()));
         assert!(!config.settings.is_proxy([192, 0, 2, 8].into()) && config.tls.is_none());
         assert_eq!(config.metrics_hosts, ["metrics.lan"]);
+        assert_eq!(config.settings.names, LIMIT_NAMES);
         let bad = HashMap::from([
             ("SVC_HTTP_MAX_CONNECTIONS", "0"),
             ("SVC_HTTP_MAX_PER_ADDRESS", "many"),

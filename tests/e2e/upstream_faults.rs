@@ -171,7 +171,9 @@ async fn a_price_below_the_minimum_of_the_node_is_named_with_its_variable() {
     node.update_faults(|faults| faults.gas_price_micros = Some(250_000));
     let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("cheap"), "INSUFFICIENT_FEES").await;
     let message = error["message"].as_str().expect("a message");
-    assert!(message.contains("SVC_GAS_PRICE has to be 10.00 times as high"), "{message}");
+    assert!(message.contains("the price of gas has to be 10.00 times as high"), "{message}");
+    let hint = error["hint"].as_str().expect("a hint");
+    assert!(hint.ends_with("; SVC_GAS_PRICE is the setting"), "{hint}");
     assert!(error["details"]["fee_required"].is_string(), "{error:#}");
 
     // Without a configured price the node's own is taken at the start, below the ceiling of a fee.

@@ -54,6 +54,10 @@ pub enum NextStep {
     RaiseMaxFee,
     /// Configure higher fees of a day, if they are wanted.
     RaiseMaxFeePerDay,
+    /// Configure a higher price of gas.
+    RaiseGasPrice,
+    /// Configure the agent to serve external callers.
+    ServeAdminApi,
     /// Raise the limit of the principal, if the write is worth it.
     RaisePrincipalLimit,
 }

@@ -73,8 +73,8 @@ pub fn agent_error(did: &str, error: &AgentCallError, is_read: bool) -> ErrorEnv
             ErrorEnvelope::new(FailureCode::VsaDidResolutionFailed, message, hint)
         }
         AgentCallError::NoAdminApi(_) => {
-            let hint = "run the agent with ADMIN_API_AUTH_MODE=corporation and a public admin URL, which it publishes by itself";
-            ErrorEnvelope::new(FailureCode::VsaAdminUrlNotFound, message, hint)
+            let hint = "have the agent serve external callers at a public admin URL, which it publishes by itself";
+            ErrorEnvelope::new(FailureCode::VsaAdminUrlNotFound, message, hint).with_next_step(NextStep::ServeAdminApi)
         }
         AgentCallError::Login { origin, .. } => {
             let hint = "have this operator's account put on the agent's list of allowed accounts";
@@ -375,13 +375,16 @@ fn insufficient_fees(chain: &ChainError) -> ErrorEnvelope {
         if offered > 0 {
             let factor = required.saturating_mul(100).div_ceil(offered);
             let times = format!("{}.{:02}", factor / 100, factor % 100);
-            message = format!("{message}, so that SVC_GAS_PRICE has to be {times} times as high");
+            message = format!("{message}, so that the price of gas has to be {times} times as high");
         }
-        let hint = "raise SVC_GAS_PRICE, or leave it out: then the node's own price is taken at the start";
+        let hint = "raise the price, or leave it out: then the node's own price is taken at the start";
         let mut details = chain_details(chain);
         details["fee_required"] = required.to_string().into();
         details["fee_offered"] = offered.to_string().into();
-        return ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint).with_details(details).not_retryable();
+        return ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint)
+            .with_details(details)
+            .with_next_step(NextStep::RaiseGasPrice)
+            .not_retryable();
     }
     let hint = "fund the operator, or renew the corporation's fee allowance";
     ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint)

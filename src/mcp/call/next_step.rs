@@ -29,6 +29,8 @@ fn words(next_step: NextStep) -> &'static str {
         NextStep::RaiseMaxGas => "SVC_MAX_GAS is the setting",
         NextStep::RaiseMaxFee => "SVC_MAX_FEE is the setting",
         NextStep::RaiseMaxFeePerDay => "SVC_MAX_FEE_PER_DAY is the setting",
+        NextStep::RaiseGasPrice => "SVC_GAS_PRICE is the setting",
+        NextStep::ServeAdminApi => "ADMIN_API_AUTH_MODE=corporation is the setting of the agent",
         NextStep::RaisePrincipalLimit => {
             "max_fee and max_fee_per_day of the principal are in the file of SVC_PRINCIPALS"
         }

@@ -87,7 +87,8 @@ impl ConnectionTable {
     pub fn new(listener: &'static str, settings: Arc<ListenerSettings>) -> Arc<Self> {
         // A part of the budget stays for other listeners of the process.
         let max_connections = settings.max_connections.min(descriptor_budget() / 4 * 3);
-        Arc::new(Self { settings, max_connections, refusals: RefusalLog::new(listener), open: Mutex::default() })
+        let refusals = RefusalLog::new(listener, settings.names.clone());
+        Arc::new(Self { settings, max_connections, refusals, open: Mutex::default() })
     }
 
     /// Decides about a new connection. Another one may have to make room for it.

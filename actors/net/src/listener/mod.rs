@@ -37,5 +37,5 @@ pub use hyper_util::service::TowerToHyperService as TowerService;
 pub use log_fold::LogFold;
 pub use refusal::Refusal;
 pub use request_host::{HostRefusal, HostRule};
-pub use settings::ListenerSettings;
+pub use settings::{LimitNames, ListenerSettings};
 pub use tls::{TlsError, TlsFiles, TlsIdentity};

@@ -1,3 +1,5 @@
+use super::settings::LimitNames;
+
 /// The reason for which a listener refuses or ends a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
@@ -50,15 +52,15 @@ impl Refusal {
     }
 
     /// Setting that moves the limit, for the log.
-    pub(super) fn setting(self) -> &'static str {
+    pub(super) fn setting(self, names: &LimitNames) -> &'static str {
         match self {
-            Self::Connections | Self::Replaced => "SVC_HTTP_MAX_CONNECTIONS",
-            Self::AddressConnections => "SVC_HTTP_MAX_PER_ADDRESS, SVC_HTTP_PROXIES",
+            Self::Connections | Self::Replaced => names.connections,
+            Self::AddressConnections => names.per_address,
             Self::Descriptors => "the process's limit of open files",
-            Self::HeadTimeout | Self::BodyTimeout => "SVC_HTTP_HEADER_TIMEOUT_MS",
-            Self::ReadTimeout | Self::Idle => "SVC_HTTP_IDLE_TIMEOUT_MS",
-            Self::Tls => "SVC_TLS_CERT, SVC_TLS_KEY, SVC_TLS_CLIENT_CA",
-            Self::Host => "MCP_ALLOWED_HOSTS",
+            Self::HeadTimeout | Self::BodyTimeout => names.header_timeout,
+            Self::ReadTimeout | Self::Idle => names.idle_timeout,
+            Self::Tls => names.tls,
+            Self::Host => names.hosts,
             Self::HeadTooLarge | Self::Malformed | Self::Token => "none",
         }
     }

@@ -9,18 +9,19 @@ use std::{
 use svc_otel::metrics;
 use tokio::time::Instant;
 
-use super::{log_fold::LogFold, refusal::Refusal};
+use super::{log_fold::LogFold, refusal::Refusal, settings::LimitNames};
 
 /// Counts the refusals of one listener and logs them, folded.
 #[derive(Debug)]
 pub(super) struct RefusalLog {
     listener: &'static str,
+    names: LimitNames,
     folds: Mutex<HashMap<Refusal, LogFold>>,
 }
 
 impl RefusalLog {
-    pub fn new(listener: &'static str) -> Self {
-        Self { listener, folds: Mutex::default() }
+    pub fn new(listener: &'static str, names: LimitNames) -> Self {
+        Self { listener, names, folds: Mutex::default() }
     }
 
     pub fn record(&self, refusal: Refusal, peer: Option<SocketAddr>, detail: &str) {
@@ -42,7 +43,7 @@ impl RefusalLog {
                 count,
                 newest_address = peer,
                 detail,
-                setting = refusal.setting(),
+                setting = refusal.setting(&self.names),
                 "connections or requests refused; the count is since the last such line"
             );
         }

@@ -18,6 +18,38 @@ pub struct ListenerSettings {
     pub max_head_bytes: usize,
     /// Networks of reverse proxies, to which `max_per_address` does not apply: one such address has the connections of many clients.
     pub proxies: Vec<IpNet>,
+    /// Names of the settings behind the limits.
+    pub names: LimitNames,
+}
+
+/// Names of the settings behind the limits of a listener, for its log. The program that has the settings knows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitNames {
+    /// Connections at once.
+    pub connections: &'static str,
+    /// Connections of one address.
+    pub per_address: &'static str,
+    /// Time of a head.
+    pub header_timeout: &'static str,
+    /// Time between two requests.
+    pub idle_timeout: &'static str,
+    /// Certificates.
+    pub tls: &'static str,
+    /// Allowed host names.
+    pub hosts: &'static str,
+}
+
+impl Default for LimitNames {
+    fn default() -> Self {
+        Self {
+            connections: "max_connections",
+            per_address: "max_per_address, proxies",
+            header_timeout: "header_timeout",
+            idle_timeout: "idle_timeout",
+            tls: "certificate, key, client_authorities",
+            hosts: "allowed hosts",
+        }
+    }
 }
 
 /// Slowest body that is waited for.
@@ -35,6 +67,7 @@ impl Default for ListenerSettings {
             // Twice the largest that usual proxies pass on.
             max_head_bytes: 32 * 1024,
             proxies: Vec::new(),
+            names: LimitNames::default(),
         }
     }
 }
