@@ -56,7 +56,7 @@ NAMED_BELOW = {
     "actors/agent/flows/src/flows/steps/issue.rs": "a reason in records and answers of the agent",
     "actors/agent/flows/src/flows/steps/mod.rs": "a reason in records and answers of the agent",
     "actors/agent/flows/src/flows/steps/open.rs": "a reason in records and answers of the agent",
-    "actors/agent/identity/src/credentials/claims.rs": "the variables of claims are named by their property",
+    "actors/agent/identity/src/credential_settings/claims.rs": "the variables of claims are named by their property",
     "actors/agent/identity/src/credentials/import.rs": "a reason in records and answers of the agent",
     "actors/agent/identity/src/credentials/pass.rs": "a reason in records and answers of the agent",
     "actors/agent/identity/src/rotation/mod.rs": "a reason in records and answers of the agent",
