@@ -356,6 +356,8 @@ impl Drop for NodeProcess {
         if let Some(runtime) = lock(&self.runtime).take() {
             runtime.shutdown_background();
         }
+        // Tasks that end later hold the chain, and the next node of this home needs its file now.
+        lock(&self.shared.store).take();
     }
 }
 
