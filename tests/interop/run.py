@@ -182,11 +182,17 @@ def agent():
             run(["schemathesis", "--config-file", config, "run", description, "--checks", "all", "--max-examples", "30", "--seed", "1"], env=tools)
     long, reader = out("long.jsonl"), "log::tests::a_log_of_another_implementation"
     listed = subprocess.run([sys.executable, ROOT / "tests" / "gate" / "programs.py", "svc-agent-identity"], check=True, stdout=subprocess.PIPE, text=True)
-    test = [listed.stdout.strip(), "--ignored", "--exact"]
-    run([*test, "log::tests::a_log_for_other_implementations"], cwd=ROOT, env=os.environ | {"SVC_WRITE_LOG": str(long)})
+    program = listed.stdout.strip()
+
+    def run_test(name, **files):
+        # A test that has another name now would not run, and nothing would fail.
+        assert name in subprocess.run([program, "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout, name
+        run([program, "--ignored", "--exact", name], cwd=ROOT, env=os.environ | files)
+
+    run_test("log::tests::a_log_for_other_implementations", SVC_WRITE_LOG=str(long))
     for command, own in (([NODE, "logs.mjs"], out("ts.jsonl")), ([PYTHON, HERE / "agent" / "logs.py"], out("py.jsonl"))):
         run([*command, long, own], cwd=Part.folder)
-        run([*test, reader], cwd=ROOT, env=os.environ | {"SVC_READ_LOG": str(own)})
+        run_test(reader, SVC_READ_LOG=str(own))
 
 
 def identity():
