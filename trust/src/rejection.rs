@@ -149,6 +149,12 @@ impl RejectionReason {
                 | RejectionCode::TooLarge
         )
     }
+
+    /// Whether nothing is decided: evidence could not be fetched that another try may fetch.
+    pub fn is_undecided(&self) -> bool {
+        self.code == RejectionCode::EvaluationAbandoned
+            || (self.is_unresolvable() && self.code != RejectionCode::TooLarge)
+    }
 }
 
 impl From<RejectionCode> for RejectionReason {

@@ -90,10 +90,10 @@ impl PresentationVerifier {
     pub async fn verify(&self, text: &str) -> Result<PresentedBy, TokenRejection> {
         let presentation = AccessPresentation::read(text)?;
         let Ok(_place) = self.places.try_acquire() else {
-            return Err(TokenRejection::Unavailable("too many presentations at once".to_owned()));
+            return Err(unavailable("too many presentations at once"));
         };
         let document = self.resolver.resolve_fresh(presentation.holder()).await;
-        let document = document.map_err(|error| TokenRejection::Unavailable(error.to_string()))?;
+        let document = document.map_err(unavailable)?;
         let now = wall_clock::now();
         let presented = presentation.verify(&self.rules.audience, &document, now.seconds)?;
         // Each counts once, also with a worthless credential: it is noted before anything waits for a server.
@@ -106,6 +106,7 @@ impl PresentationVerifier {
     async fn check_credential(&self, presented: &PresentedCredential) -> Result<(), TokenRejection> {
         let rules = EvaluationRules {
             schema_prefix: self.rules.schema_prefix.clone(),
+            // An endpoint asks for a schema by its id, so that it makes no difference here which schemas are essential.
             essential_schemas: EssentialSchemas::default(),
             now: svc_wire::timestamp::unix_nanos(&wall_clock::now()),
         };
@@ -124,13 +125,18 @@ impl PresentationVerifier {
                 }
                 Ok(Ok(Err(reason))) => {
                     tracing::debug!(code = ?reason.code, "the credential of a presentation is not accepted");
-                    return Err(AccessRejection::Claims.into());
+                    let is_undecided = reason.is_undecided();
+                    return Err(if is_undecided {
+                        unavailable(reason.message)
+                    } else {
+                        AccessRejection::Claims.into()
+                    });
                 }
                 Ok(Err(missing)) => self.gather(missing, rules.now, &mut evidence, &mut budget).await?,
-                Err(_) => return Err(AccessRejection::Claims.into()),
+                Err(error) => return Err(unavailable(error)),
             }
         }
-        Err(AccessRejection::Claims.into())
+        Err(unavailable("the evidence about the credential takes too many reads"))
     }
 
     async fn gather(
@@ -145,9 +151,13 @@ impl PresentationVerifier {
         let (remote, of_registry): (BTreeSet<_>, BTreeSet<_>) = missing.into_iter().partition(is_remote);
         for request in of_registry {
             let read = self.registry.add(&request, now, evidence).await;
-            read.map_err(|error| TokenRejection::Unavailable(error.to_string()))?;
+            read.map_err(unavailable)?;
         }
         self.fetcher.add_all(remote, evidence, budget).await;
         Ok(())
     }
+}
+
+fn unavailable(reason: impl ToString) -> TokenRejection {
+    TokenRejection::Unavailable(reason.to_string())
 }

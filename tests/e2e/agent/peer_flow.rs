@@ -153,19 +153,33 @@ impl PeerWorld {
         served.await.expect("joins")
     }
 
+    /// The rules of an endpoint for those who hold a service credential of the owner.
+    fn presentation_rules(&self, audience: String) -> PresentationRules {
+        let network = &self.agents.world.network;
+        PresentationRules {
+            audience,
+            schema_id: self.agents.world.id_of("service.schema"),
+            issuer: self.owner.clone(),
+            indexer: network.indexer_origin(),
+            schema_prefix: format!("vpr:{}:{}:cs:", network.devnet.namespace.as_str(), network.devnet.chain_id),
+            hosts: HostPolicy::AllowPrivate,
+        }
+    }
+
+    /// A presentation of the caller for the endpoint `members`.
+    async fn present(&self) -> String {
+        let body = json!({"endpoint": self.endpoint("members")});
+        let material = self.agents.applicant.send("POST", "/v2/vt/access-requests", Some(&body)).await.body;
+        let body = json!({"requestId": material["requestId"]});
+        let presented = self.agents.applicant.send("POST", "/v2/vt/access-presentations", Some(&body)).await.body;
+        presented["presentation"].as_str().expect("a presentation").to_owned()
+    }
+
     /// The websites of the example, and two pages of software that knows nothing of this project.
     pub(super) async fn serve_pages(&self) -> (String, Arc<Mutex<Vec<String>>>) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let origin = format!("http://{}", listener.local_addr().expect("an address"));
-        let devnet = &self.agents.world.network.devnet;
-        let rules = PresentationRules {
-            audience: format!("{origin}/members"),
-            schema_id: self.agents.world.id_of("service.schema"),
-            issuer: self.owner.clone(),
-            indexer: self.agents.world.network.indexer_origin(),
-            schema_prefix: format!("vpr:{}:{}:cs:", devnet.namespace.as_str(), devnet.chain_id),
-            hosts: HostPolicy::AllowPrivate,
-        };
+        let rules = self.presentation_rules(format!("{origin}/members"));
         let site = Website {
             tokens: TokenVerifier::new(&self.owner, &format!("{origin}/read"), HostPolicy::AllowPrivate)
                 .expect("a verifier"),
@@ -244,15 +258,22 @@ async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
     assert_eq!(call(&["members"]).await.done(), format!("hello member {caller_did}\n"));
     assert_eq!(call(&["members"]).await.done(), format!("hello member {caller_did}\n"), "a presentation for each call");
     // Each presentation opens the page once, and one that is too long never.
-    let body = json!({"endpoint": world.endpoint("members")});
-    let material = world.agents.applicant.send("POST", "/v2/vt/access-requests", Some(&body)).await.body;
-    let body = json!({"requestId": material["requestId"]});
-    let presented = world.agents.applicant.send("POST", "/v2/vt/access-presentations", Some(&body)).await.body;
-    let presentation = presented["presentation"].as_str().expect("a presentation").to_owned();
+    let presentation = world.present().await;
     let long = format!("{presentation}{}", "x".repeat(9_000));
     for (presentation, expected) in [(&long, 401), (&presentation, 200), (&presentation, 401)] {
         let request = reqwest::Client::new().get(format!("{pages}/members")).bearer_auth(presentation);
         assert_eq!(request.send().await.expect("an answer").status(), expected);
+    }
+    // A server that is down decides nothing about the credential.
+    let registrar = world.agents.world.network.devnet.services.as_ref().expect("services");
+    for (status, is_taken) in [(Some(503), false), (None, true)] {
+        registrar.refuse_pages("registrar", status);
+        let rules = world.presentation_rules(format!("{pages}/members"));
+        let verified = PresentationVerifier::new(rules).expect("a verifier").verify(&world.present().await).await;
+        match verified {
+            Ok(presented) => assert!(is_taken && presented.did == caller_did, "{presented:?}"),
+            Err(error) => assert!(!is_taken && matches!(error, TokenRejection::Unavailable(_)), "{error:?}"),
+        }
     }
     assert_eq!(call(&["api"]).await.done(), "hello key\n");
     // A page cannot command the terminal.

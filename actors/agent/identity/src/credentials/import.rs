@@ -27,7 +27,7 @@ fn invalid(code: RejectionCode, message: &str) -> Refusal {
 
 /// The refusal of a credential that no verdict would accept.
 fn refusal_of(reason: &RejectionReason) -> Refusal {
-    if reason.is_unresolvable() && reason.code != RejectionCode::TooLarge {
+    if reason.is_undecided() {
         let message = format!("{}: {}", reason.code.as_str(), reason.message);
         return Refusal { retry_after: Some(5), ..Refusal::new(RefusalCode::ResolverUnavailable, message) };
     }

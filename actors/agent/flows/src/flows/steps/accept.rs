@@ -291,8 +291,7 @@ fn to_checked(reason: &RejectionReason) -> Checked {
     use RejectionCode as Code;
     let text = format!("{}: {}", reason.code.as_str(), reason.message);
     match reason.code {
-        _ if reason.is_unresolvable() && reason.code != Code::TooLarge => Checked::Unread(text),
-        Code::EvaluationAbandoned => Checked::Unread(text),
+        _ if reason.is_undecided() => Checked::Unread(text),
         Code::DigestNotAnchored
         | Code::IssuerNeverAuthorised
         | Code::IssuerNotEffective
