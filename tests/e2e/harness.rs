@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rmcp::model::{ReadResourceRequestParams, ResourceContents};
 use serde_json::{Map, Value, json};
 use svc::{
     mcp_client::{McpClient, result_content},
@@ -231,6 +232,15 @@ impl TestNetwork {
         }))
         .expect("a scenario");
         devnet.run_steps(&scenario).await.expect("decided");
+    }
+
+    /// The content of a resource.
+    pub async fn read_resource(&self, uri: &str) -> Value {
+        let read = self.client.service().read_resource(ReadResourceRequestParams::new(uri)).await.expect("readable");
+        match &read.contents[0] {
+            ResourceContents::TextResourceContents { text, .. } => serde_json::from_str(text).expect("JSON"),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Waits, block by block, until a condition holds.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use svc_devnet::node::QueryRefusal;
 use svc_operator::{BootSubject, FeePolicy, Operator, OperatorConfig, SetGasPrice, preflight};
 use svc_wire::account_key::AccountKey;
 
@@ -162,6 +163,44 @@ async fn a_refused_simulation_sends_nothing() {
     }
     world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("fine")).await;
     assert_eq!(world.operator_txs_in_blocks(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allowance_that_cannot_be_read_stops_the_write_and_changes_no_payer() {
+    let world = start_quick_network().await;
+    let node = &world.network.devnet.node;
+    let fail = |failure: Option<(u32, &str)>| {
+        let path = "feegrant.v1beta1.Query/Allowance".to_owned();
+        let refusal = failure.map(|(code, log)| QueryRefusal { path, code, log: log.to_owned() });
+        node.update_faults(|faults| faults.fail_queries = refusal);
+    };
+    let grant = async || world.read_resource("svc://own/fee-grant").await;
+    let pruned = "failed to load state at height 9; version does not exist: not found";
+    for (index, failure) in [(6, "nil pointer dereference"), (38, pruned)].into_iter().enumerate() {
+        fail(Some(failure));
+        // The events of the write make the server read its snapshot again.
+        let paid = world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments(format!("paid{index}"))).await;
+        assert_eq!(paid["fee_payer"], "corporation");
+        world.wait_until("the allowance is not known", async || grant().await["unknown"].is_string()).await;
+        let sent = world.operator_txs_in_blocks();
+        let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("unpaid"), "NOT_READY").await;
+        let message = error["message"].as_str().expect("a message");
+        assert!(message.contains("whether the corporation pays") && message.contains(failure.1), "{message}");
+        assert_eq!((&error["retryable"], world.operator_txs_in_blocks()), (&json!(true), sent));
+        fail(None);
+        world.wait_until("the allowance is known again", async || grant().await["granter"].is_string()).await;
+    }
+    // Absence is an answer.
+    fail(Some((6, "fee-grant not found: not found")));
+    let paid = world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("last")).await;
+    assert_eq!(paid["fee_payer"], "corporation");
+    world.wait_until("there is no allowance", async || grant().await.is_null()).await;
+    let paid = world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("own")).await;
+    assert_eq!(paid["fee_payer"], "operator");
+    let audit = world.read_resource("svc://own/audit").await.to_string();
+    for payer in ["corporation", "operator"] {
+        assert!(audit.contains(&format!("\"fee_payer\":\"{payer}\"")), "{payer}: {audit}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,17 +1,8 @@
 //! The main path: an ecosystem is created through MCP, included, indexed, and read back by every surface.
 
-use rmcp::model::{ReadResourceRequestParams, ResourceContents};
 use serde_json::{Value, json};
 
-use super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, schema_arguments, start_quick_network};
-
-async fn resource(world: &TestNetwork, uri: &str) -> Value {
-    let read = world.client.service().read_resource(ReadResourceRequestParams::new(uri)).await.expect("readable");
-    match &read.contents[0] {
-        ResourceContents::TextResourceContents { text, .. } => serde_json::from_str(text).expect("JSON"),
-        other => panic!("{other:?}"),
-    }
-}
+use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, schema_arguments, start_quick_network};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ecosystem_is_created_indexed_and_read_back() {
@@ -87,20 +78,20 @@ async fn resources_and_wallet_tools_agree_with_the_chain() {
     let seat = &world.network.operator_slot;
     world
         .wait_until("the ecosystem is in the snapshot", async || {
-            resource(&world, "svc://own/corporation").await["ecosystems"][0]["did"] == "did:web:guild.example"
+            world.read_resource("svc://own/corporation").await["ecosystems"][0]["did"] == "did:web:guild.example"
         })
         .await;
-    let operator = resource(&world, "svc://own/operator").await;
+    let operator = world.read_resource("svc://own/operator").await;
     assert_eq!((&operator["address"], &operator["sequence"]), (&json!(seat.operator_address), &json!(1)));
     assert_eq!(operator, world.call_ok("svc.wallet.getAddress", json!({})).await);
-    let corporation = resource(&world, "svc://own/corporation").await;
+    let corporation = world.read_resource("svc://own/corporation").await;
     assert_eq!((&corporation["id"], &corporation["policy_address"]), (&json!(1), &json!(seat.policy_address)));
-    let authorizations = resource(&world, "svc://own/authorizations").await;
+    let authorizations = world.read_resource("svc://own/authorizations").await;
     assert_eq!(authorizations[0]["fee_grant_state"], "active");
     assert_eq!(authorizations[0]["msg_types"].as_array().map(Vec::len), Some(28));
-    let grant = resource(&world, "svc://own/fee-grant").await;
+    let grant = world.read_resource("svc://own/fee-grant").await;
     assert_eq!((&grant["granter"], &grant["budget"]), (&json!(seat.policy_address), &Value::Null));
-    let status = resource(&world, "svc://own/status").await;
+    let status = world.read_resource("svc://own/status").await;
     assert_eq!((&status["bootstrap_complete"], &status["rpc_ws"]["connected"]), (&json!(true), &json!(true)));
     let actors: Vec<_> =
         status["actors"].as_array().expect("actors").iter().map(|actor| actor["name"].clone()).collect();

@@ -44,7 +44,7 @@ pub mod error_envelope;
 pub mod proto_registry;
 
 pub use account::{account_key, address, adr036};
-pub use chain::{chain_error, comet_rpc, tx};
+pub use chain::{absence, chain_error, comet_rpc, tx};
 pub use indexer::{block_subscription, event_stream, indexer_reads, participant_state, trust_stream};
 use values::amino_json;
 pub use values::{secret, strict_json, syntax, timestamp, verification_method};

@@ -11,6 +11,7 @@ use svc_wire::{
     error_envelope::{ErrorEnvelope, FailureCode, NextStep},
 };
 
+use crate::snapshot::UnknownPayer;
 use svc_pipeline::{Ceiling, CeilingExceeded, SubmitError, SubmittedTx, TxRefusal, describe_heights};
 
 use crate::agent_session::AgentCallError;
@@ -428,6 +429,14 @@ pub fn signer_unavailable(error: &AskError) -> ErrorEnvelope {
     ErrorEnvelope::new(FailureCode::Restarting, message, "the write may still be made: look for it before repeating it")
         .not_retryable()
         .with_next_step(NextStep::ListTransactions)
+}
+
+/// A write whose payer is not known.
+pub fn unknown_payer(unknown: &UnknownPayer) -> ErrorEnvelope {
+    let hint = "nothing was signed; the node is asked again within seconds, or have another one configured";
+    ErrorEnvelope::new(FailureCode::NotReady, unknown.to_string(), hint)
+        .with_details(json!({"kind": "rpc", "reason": unknown.0}))
+        .with_next_step(NextStep::ConfigureNode)
 }
 
 /// A write that had not ended when the server stopped.

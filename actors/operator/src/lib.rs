@@ -51,7 +51,8 @@ pub use clients::indexer::IndexerClient;
 pub use error::{node_error, upstream_error};
 pub use operator::{Operator, reads::HeightSource, status::LinkStatus};
 pub use snapshot::{
-    CorporationAgent, CorporationSnapshot, GrantStatus, OperatorAuthorization, publisher::SnapshotVersions,
+    CorporationAgent, CorporationSnapshot, GrantStatus, KnownAllowance, OperatorAuthorization, UnknownPayer,
+    publisher::SnapshotVersions,
 };
 pub use svc_pipeline::{
     AccountIdentity, ChainParams, DEFAULT_PRINCIPAL, DiscoveryError, EncodedMessage, FeeAllowance, FeeBudget,

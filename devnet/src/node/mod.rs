@@ -31,7 +31,7 @@ use tokio::{runtime::Runtime, sync::watch};
 pub use chain::{BlockRecord, GenesisDocument, HeaderTimeMode, NodeCore, ReplayError, SealError};
 pub use chain_store::ChainStoreError;
 pub use error::NodeError;
-pub use faults::{CheckTxRefusal, GarbleFault, GarbleKind, NodeFaults, lies::NodeLies};
+pub use faults::{CheckTxRefusal, GarbleFault, GarbleKind, NodeFaults, QueryRefusal, lies::NodeLies};
 
 use chain_store::ChainStore;
 use shared::{SharedChain, lock};

@@ -1,16 +1,18 @@
 //! The contents of the resources, from the published snapshot and the operator's records.
 
 use serde_json::{Value, json};
-use svc_operator::{CorporationSnapshot, FeeBudget};
+use svc_operator::{CorporationSnapshot, FeeAllowance, FeeBudget, KnownAllowance};
 use svc_wire::timestamp;
 
 use super::OwnResource;
 use crate::{mcp::server::ToolServer, principals::Principal};
 
-/// State of the fee allowance for an authorization: `active` when it covers all message types, `partial`, or `none`.
+/// State of the fee allowance for an authorization: `active` when it covers all message types, `partial`, `none`, or
+/// `unknown` while the node does not say it.
 fn fee_grant_state(snapshot: &CorporationSnapshot, msg_types: &[String], now: &prost_types::Timestamp) -> &'static str {
-    let covered = msg_types.iter().filter(|one| snapshot.fee_budget(one, now).is_some()).count();
-    match covered {
+    let budgets: Result<Vec<_>, _> = msg_types.iter().map(|one| snapshot.fee_budget(one, now)).collect();
+    let Ok(budgets) = budgets else { return "unknown" };
+    match budgets.into_iter().flatten().count() {
         0 => "none",
         all if all == msg_types.len() => "active",
         _ => "partial",
@@ -18,6 +20,17 @@ fn fee_grant_state(snapshot: &CorporationSnapshot, msg_types: &[String], now: &p
 }
 
 impl ToolServer {
+    fn show_allowance(&self, snapshot: &CorporationSnapshot, allowance: &FeeAllowance) -> Value {
+        let prost_types::Any { type_url, value } = &allowance.encoded;
+        let decoded = self.operator.chain().registry.decode(type_url, value).unwrap_or_else(|_| json!({}));
+        json!({
+            "granter": snapshot.policy_address(), "grantee": self.operator.identity().address, "denom": self.operator.chain().params.denom,
+            "budget": budget_text(allowance.budget), "msg_types": allowance.msg_types,
+            "expiration": allowance.expiration.as_ref().map(timestamp::iso_millis),
+            "refills": allowance.refills_at.as_ref().map(timestamp::iso_millis), "allowance": decoded,
+        })
+    }
+
     /// The content of a resource as JSON, as far as it is the principal's.
     pub async fn read_own_resource(&self, own: OwnResource, principal: &Principal) -> Value {
         let (snapshot, identity) = (self.operator.snapshot(), self.operator.identity());
@@ -62,16 +75,11 @@ impl ToolServer {
                 });
                 granted.chain(records).collect()
             }
-            OwnResource::FeeGrant => snapshot.allowance.as_ref().map_or(Value::Null, |allowance| {
-                let prost_types::Any { type_url, value } = &allowance.encoded;
-                let decoded = self.operator.chain().registry.decode(type_url, value).unwrap_or_else(|_| json!({}));
-                json!({
-                    "granter": snapshot.policy_address(), "grantee": identity.address, "denom": self.operator.chain().params.denom,
-                    "budget": budget_text(allowance.budget), "msg_types": allowance.msg_types,
-                    "expiration": allowance.expiration.as_ref().map(timestamp::iso_millis),
-                    "refills": allowance.refills_at.as_ref().map(timestamp::iso_millis), "allowance": decoded,
-                })
-            }),
+            OwnResource::FeeGrant => match &snapshot.allowance {
+                KnownAllowance::Absent => Value::Null,
+                KnownAllowance::Unknown(reason) => json!({"unknown": reason}),
+                KnownAllowance::Given(allowance) => self.show_allowance(&snapshot, allowance),
+            },
             OwnResource::VsAgents => self.list_vs_agents().into(),
             OwnResource::Status => {
                 let mut status = self.operator.status().await;

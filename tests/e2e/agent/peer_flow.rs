@@ -153,7 +153,7 @@ impl PeerWorld {
         served.await.expect("joins")
     }
 
-    /// The rules of an endpoint for those who hold a service credential of the owner.
+    /// The rules of an endpoint for holders of a service credential of the owner.
     fn presentation_rules(&self, audience: String) -> PresentationRules {
         let network = &self.agents.world.network;
         PresentationRules {

@@ -1,5 +1,6 @@
 //! The node: transactions, the CometBFT RPC, failures of the chain.
 
+pub mod absence;
 pub mod chain_error;
 mod chain_text;
 pub mod comet_rpc;

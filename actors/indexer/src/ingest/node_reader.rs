@@ -8,7 +8,6 @@ use prost_types::Any;
 use serde_json::Value;
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{
-    chain_error::ChainError,
     proto::{
         cosmos::{
             base::query::v1beta1::PageRequest,
@@ -58,30 +57,8 @@ pub struct NodeReader<'a> {
 fn accept_missing<R>(answer: Result<R, NodeClientError>) -> Result<Option<R>, NodeClientError> {
     match answer {
         Ok(reply) => Ok(Some(reply)),
-        Err(NodeClientError::Query { path, error }) if is_missing(&path, &error) => Ok(None),
+        Err(error) if error.is_absence() => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// Queries whose missing entity has no gRPC status of its own, sdk/6, with "not found" in the text.
-const QUERIES_WITHOUT_NOT_FOUND: [&str; 6] = [
-    "feegrant.v1beta1.Query/Allowance",
-    "pp.v1.Query/GetParticipant",
-    "group.v1.Query/Proposal",
-    "group.v1.Query/TallyResult",
-    "group.v1.Query/GroupInfo",
-    "group.v1.Query/GroupPolicyInfo",
-];
-
-/// Whether the entity of a query is not there. NotFound is sdk/22. Every other error says nothing of the entity, not even one that ends
-/// in "not found": a node that has pruned its state answers so.
-fn is_missing(path: &str, error: &ChainError) -> bool {
-    match (error.codespace.as_str(), error.code) {
-        ("sdk", 22) => true,
-        ("sdk", 6) => {
-            error.raw_log.contains("not found") && QUERIES_WITHOUT_NOT_FOUND.iter().any(|query| path.ends_with(query))
-        }
-        _ => false,
     }
 }
 
@@ -347,27 +324,4 @@ impl NodeReader<'_> {
 /// Returns the request for the page of an SDK list that begins at a key.
 pub(super) fn page_request(key: Vec<u8>) -> Option<PageRequest> {
     Some(PageRequest { key, limit: 1_000, ..Default::default() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_definite_answer_is_absence() {
-        let error = |code, text: &str| ChainError { codespace: "sdk".to_owned(), code, raw_log: text.to_owned() };
-        let pruned = "failed to load state at height 5; version does not exist (latest height: 9): not found";
-        for (path, error, expected) in [
-            ("/svc.ec.v1.Query/GetEcosystem", error(22, "ecosystem 7 not found: key not found"), true),
-            ("/svc.ec.v1.Query/GetEcosystem", error(6, "not found"), false),
-            ("/svc.pp.v1.Query/GetParticipant", error(6, "participant not found"), true),
-            ("/cosmos.group.v1.Query/Proposal", error(6, "load proposal: not found: unknown request"), true),
-            ("/cosmos.group.v1.Query/Proposal", error(6, "panic"), false),
-            ("/cosmos.group.v1.Query/Proposal", error(38, pruned), false),
-            ("/cosmos.feegrant.v1beta1.Query/Allowance", error(18, "height in the future"), false),
-        ] {
-            assert_eq!(is_missing(path, &error), expected, "{path} {error:?}");
-        }
-        assert!(error(38, pruned).is_pruned_state() && !error(38, "fee-grant not found").is_pruned_state());
-    }
 }

@@ -7,6 +7,7 @@ use prost::Message;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use svc_wire::{
+    absence::is_absence,
     chain_error::ChainError,
     comet_rpc::{
         self, AbciQueryResult, BlockResults, BroadcastTxResult, CommittedBlock, IncludedTx, NodeStatus, RpcError,
@@ -66,6 +67,11 @@ impl NodeClientError {
             Self::Disputed(_) => true,
             Self::Rpc { .. } | Self::Query { .. } => false,
         }
+    }
+
+    /// Whether the node states that the thing of the query does not exist.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::Query { path, error } if is_absence(path, error))
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     clients::{graph::GraphClient, indexer::IndexerClient},
-    snapshot::GrantStatus,
+    snapshot::{GrantStatus, KnownAllowance, UnknownPayer},
 };
 
 /// A finding of the preflight check.
@@ -151,10 +151,15 @@ fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<Pre
         0 => "none is valid: reads will work, writes will not".to_owned(),
         count => format!("{count} message types are granted to this operator"),
     };
+    let passed_fees = |text: &str| PreflightFinding::passed(BootSubject::Fees, text);
     let fees = match (&snapshot.allowance, snapshot.account_number) {
-        (Some(_), Some(_)) => "the corporation has given a fee allowance",
-        (None, Some(_)) => "no fee allowance: the operator's own balance pays",
-        (_, None) => "the operator's account does not exist yet: it must be sent coins before it writes",
+        (_, None) => passed_fees("the operator's account does not exist yet: it must be sent coins before it writes"),
+        (KnownAllowance::Given(_), Some(_)) => passed_fees("the corporation has given a fee allowance"),
+        (KnownAllowance::Absent, Some(_)) => passed_fees("no fee allowance: the operator's own balance pays"),
+        (KnownAllowance::Unknown(reason), Some(_)) => PreflightFinding::failed(
+            BootSubject::Fees,
+            format!("{}; nothing is signed until the node says it", UnknownPayer(reason.clone())),
+        ),
     };
     let price = match (discovery.chain.price_problem(), discovery.chain.minimum_price) {
         (Some(problem), _) => PreflightFinding::failed(BootSubject::GasPrice, problem),
@@ -172,7 +177,7 @@ fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<Pre
         PreflightFinding::passed(BootSubject::Key, format!("is the key of {}", discovery.identity.address)),
         PreflightFinding::passed(BootSubject::Corporation, corporation),
         PreflightFinding::passed(BootSubject::Authorizations, authorizations),
-        PreflightFinding::passed(BootSubject::Fees, fees),
+        fees,
         price,
         check_release(&discovery.chain),
         PreflightFinding::passed(BootSubject::Agents, format!("{} agents of the corporation", snapshot.agents.len())),

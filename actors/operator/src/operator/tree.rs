@@ -37,7 +37,7 @@ use crate::{
     write::{
         admission::{ActiveWrites, MAX_ACTIVE_WRITES},
         audit::{AuditLog, AuditPlace},
-        context::WriteContext,
+        context::{LastPayer, WriteContext},
         recovery::complete_audit,
     },
 };
@@ -139,6 +139,7 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
         barrier,
         refresher,
         indexer_timeout: config.indexer_timeout,
+        last_payer: LastPayer::default(),
     };
     let runtime = OperatorRuntime {
         context,

@@ -1,6 +1,6 @@
 //! The actor around the order of reads.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
@@ -8,7 +8,10 @@ use svc_otel::metrics;
 use tokio::task::AbortHandle;
 
 use super::{Args, Msg, RefreshTrigger, core::RefreshQueue, snapshot_reader::read_snapshot};
-use crate::snapshot::CorporationSnapshot;
+use crate::snapshot::{CorporationSnapshot, KnownAllowance, UnknownPayer};
+
+/// Longest wait until the node is asked again about an allowance that is not known. Until it answers nothing is signed.
+const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 /// State of a refresher.
 pub struct State {
@@ -16,6 +19,7 @@ pub struct State {
     queue: RefreshQueue<ReplyPort<bool>>,
     last_error: Option<String>,
     period_timer: Option<AbortHandle>,
+    period: Duration,
 }
 
 /// The actor that reads snapshots.
@@ -29,7 +33,13 @@ impl ActorBehaviour for Refresher {
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         context.mailbox().send(Msg::Refresh { trigger: RefreshTrigger::Period });
-        Ok(State { args: Arc::clone(args), queue: RefreshQueue::default(), last_error: None, period_timer: None })
+        Ok(State {
+            args: Arc::clone(args),
+            queue: RefreshQueue::default(),
+            last_error: None,
+            period_timer: None,
+            period: args.period,
+        })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
@@ -71,11 +81,19 @@ impl State {
         match outcome {
             Ok(snapshot) => {
                 metrics::record_authz_cache_size(snapshot.authorizations.len());
+                let unknown = match &snapshot.allowance {
+                    KnownAllowance::Unknown(reason) => Some(UnknownPayer(reason.clone()).to_string()),
+                    KnownAllowance::Absent | KnownAllowance::Given(_) => None,
+                };
+                self.period = if unknown.is_some() { self.args.period.min(RETRY_PERIOD) } else { self.args.period };
+                if let Some(error) = &unknown {
+                    tracing::warn!(error, "nothing is signed until the node says who pays");
+                }
                 if self.args.publisher.publish(snapshot) {
                     tracing::info!("the authorizations of the operator have changed");
                 }
                 self.args.agents.snapshot_changed();
-                self.last_error = None;
+                self.last_error = unknown;
             }
             Err(error) => {
                 tracing::warn!(error, "the snapshot could not be read, the last one stays published");
@@ -87,7 +105,7 @@ impl State {
         match next {
             Some(trigger) => self.start_read(context, trigger),
             None => {
-                let timer = context.send_after(self.args.period, Msg::Refresh { trigger: RefreshTrigger::Period });
+                let timer = context.send_after(self.period, Msg::Refresh { trigger: RefreshTrigger::Period });
                 if let Some(earlier) = self.period_timer.replace(timer) {
                     earlier.abort();
                 }

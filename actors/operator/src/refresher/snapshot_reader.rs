@@ -11,7 +11,7 @@ use svc_pipeline::{AccountIdentity, RegistryChain, query_account, query_fee_allo
 
 use crate::{
     clients::indexer::IndexerClient,
-    snapshot::{CorporationAgent, CorporationSnapshot, OperatorAuthorization},
+    snapshot::{CorporationAgent, CorporationSnapshot, KnownAllowance, OperatorAuthorization},
 };
 
 /// Sources of a snapshot.
@@ -60,7 +60,7 @@ pub async fn read_snapshot(
     let corporation = corporation["corporation"].clone();
     let policy_address = corporation["policy_address"].as_str().unwrap_or_default().to_owned();
     let (allowance, account, agents, serves_trust) = tokio::try_join!(
-        query_fee_allowance(&sources.node, &policy_address, &address, &sources.chain.params.denom),
+        async { Ok(read_allowance(sources, &policy_address, &address).await) },
         query_account(&sources.node, &address),
         read_agents(sources, &vs_authorizations),
         read_trust_capability(sources, last.serves_trust),
@@ -78,6 +78,15 @@ pub async fn read_snapshot(
         sequence: account.map_or(0, |account| account.sequence),
         refreshed_at: wall_clock::now_rfc3339(),
     })
+}
+
+/// An allowance that cannot be read leaves the rest of the snapshot as it is, and stops the writes.
+async fn read_allowance(sources: &SnapshotSources, granter: &str, grantee: &str) -> KnownAllowance {
+    match query_fee_allowance(&sources.node, granter, grantee, &sources.chain.params.denom).await {
+        Ok(None) => KnownAllowance::Absent,
+        Ok(Some(allowance)) => KnownAllowance::Given(allowance),
+        Err(error) => KnownAllowance::Unknown(error.to_string()),
+    }
 }
 
 /// Whether an error states that the corporation does not exist.

@@ -51,7 +51,7 @@ pub struct CorporationSnapshot {
     /// Whether the indexer answers trust reads.
     pub serves_trust: bool,
     /// Fee allowance to this operator.
-    pub allowance: Option<FeeAllowance>,
+    pub allowance: KnownAllowance,
     /// Number of the operator's account; `None` while the account does not exist.
     pub account_number: Option<u64>,
     /// Its sequence in the newest block.
@@ -59,6 +59,33 @@ pub struct CorporationSnapshot {
     /// Time of the read, RFC 3339.
     pub refreshed_at: String,
 }
+
+/// The answer of the node about a fee allowance.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum KnownAllowance {
+    /// There is none.
+    #[default]
+    Absent,
+    /// There is this one.
+    Given(FeeAllowance),
+    /// The node has not said whether there is one, for this reason.
+    Unknown(String),
+}
+
+impl KnownAllowance {
+    /// The allowance, where the node has shown one.
+    pub fn given(&self) -> Option<&FeeAllowance> {
+        match self {
+            Self::Given(allowance) => Some(allowance),
+            Self::Absent | Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// The corporation may pay a fee, or may not: the node has not said it. The operator does not pay in its place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("whether the corporation pays the fee is not known: {0}")]
+pub struct UnknownPayer(pub String);
 
 /// Whether the corporation grants a message type to this operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,9 +147,16 @@ impl CorporationSnapshot {
         gate
     }
 
-    /// Budget of the fee allowance for a message type now; `None` when the allowance does not pay for it.
-    pub fn fee_budget(&self, msg_type: &str, now: &Timestamp) -> Option<FeeBudget> {
-        self.allowance.as_ref()?.budget_for(msg_type, now)
+    /// Budget of the fee allowance for a message type now; `None` when no allowance pays for it.
+    ///
+    /// # Errors
+    /// While the allowance is not known.
+    pub fn fee_budget(&self, msg_type: &str, now: &Timestamp) -> Result<Option<FeeBudget>, UnknownPayer> {
+        match &self.allowance {
+            KnownAllowance::Absent => Ok(None),
+            KnownAllowance::Given(allowance) => Ok(allowance.budget_for(msg_type, now)),
+            KnownAllowance::Unknown(reason) => Err(UnknownPayer(reason.clone())),
+        }
     }
 }
 

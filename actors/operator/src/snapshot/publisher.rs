@@ -29,7 +29,7 @@ impl SnapshotVersions {
         let is_operator_new = (before.account_number, before.sequence) != (next.account_number, next.sequence);
         let is_corporation_new = before.corporation != next.corporation || before.ecosystems != next.ecosystems;
         let is_paid =
-            |snapshot: &CorporationSnapshot| snapshot.allowance.as_ref().map(|allowance| allowance.msg_types.clone());
+            |snapshot: &CorporationSnapshot| snapshot.allowance.given().map(|allowance| allowance.msg_types.clone());
         let is_authorization_new = before.authorizations != next.authorizations
             || before.vs_authorizations != next.vs_authorizations
             || is_paid(before) != is_paid(next);

@@ -21,7 +21,7 @@ use tracing::{Instrument, Span};
 use super::{
     context::WriteContext,
     grant::{GrantPolicy, REFRESH_TIMEOUT, explain_refusal},
-    receipt::{WriteAnswer, WriteReceipt, build_receipt},
+    receipt::{WriteAnswer, WriteReceipt, build_receipt, fee_payer},
     recorded::StoredAnswer,
     recovery::{DecidingTransaction, deciding_transaction},
     renewal_terms::with_terms_to_repeat,
@@ -237,6 +237,9 @@ fn close_records(task: WriteTask<WriteAnswer>, context: &WriteContext, completed
         context.pipeline.journal().record_answer(&tx.hash, answer);
     }
     let last_tx = completed.last_tx.as_ref();
+    if let Some(tx) = last_tx {
+        context.last_payer.note(tx.has_granter, &tx.hash);
+    }
     let fee = last_tx.and_then(|tx| context.pipeline.with_table(|table| table.get(&tx.hash).map(|tx| tx.fee)));
     let completion = audit_completion(&completed.answer, outcome, last_tx, fee);
     context.audit.complete(&task.intent().id, completion);
@@ -265,6 +268,7 @@ fn audit_completion(
         code: receipt.map(|receipt| receipt.code).or_else(|| number("code").and_then(|code| u32::try_from(code).ok())),
         codespace: of_error("codespace").and_then(Value::as_str).map(str::to_owned),
         fee: fee.map(|fee| fee.to_string()),
+        fee_payer: last_tx.map(|tx| fee_payer(tx.has_granter).to_owned()),
     }
 }
 

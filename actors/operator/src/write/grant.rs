@@ -8,7 +8,11 @@ use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 use tokio::time::Instant;
 
 use super::{context::WriteContext, request::decode_message};
-use crate::{error::record_unavailable, refresher::RefreshTrigger, snapshot::GrantStatus};
+use crate::{
+    error::{record_unavailable, unknown_payer},
+    refresher::RefreshTrigger,
+    snapshot::GrantStatus,
+};
 
 /// Longest wait of a refused write for the indexer before its authorization is read again.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(3);
@@ -51,14 +55,15 @@ impl SigningPolicy for GrantPolicy<'_> {
     fn authorize(&self, intent: &WriteIntent, attempt: u32) -> Result<Option<FeeGranter>, ErrorEnvelope> {
         let Self(context) = self;
         check_grant(context, &intent.encoded)?;
+        let snapshot = context.publisher.current();
+        let budget = snapshot.fee_budget(intent.encoded.msg_type(), &context.chain_time());
+        let budget = budget.map_err(|unknown| unknown_payer(&unknown))?;
         if attempt == 0 {
             context
                 .audit
                 .begin(intent, decode_message(context, &intent.encoded))
                 .map_err(|error| record_unavailable("audit", &error.to_string()))?;
         }
-        let snapshot = context.publisher.current();
-        let budget = snapshot.fee_budget(intent.encoded.msg_type(), &context.chain_time());
         Ok(budget.map(|budget| FeeGranter { address: snapshot.policy_address().to_owned(), budget }))
     }
 }

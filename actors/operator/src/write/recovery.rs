@@ -3,7 +3,10 @@
 use svc_kit::wall_clock;
 use svc_pipeline::{JournalError, JournalRecord, RecoveredJournal};
 
-use super::audit::{AuditCompletion, AuditLog, AuditRecord};
+use super::{
+    audit::{AuditCompletion, AuditLog, AuditRecord},
+    receipt::fee_payer,
+};
 
 /// Completes the open audit records. A write that may still execute is resumed, and completes its record then.
 pub(crate) async fn complete_audit(
@@ -30,6 +33,7 @@ pub(crate) async fn complete_audit(
             block_height: last.as_ref().and_then(|tx| tx.block_height),
             code: last.as_ref().and_then(|tx| tx.code),
             fee: None,
+            fee_payer: last.as_ref().map(|tx| fee_payer(tx.is_fee_granted).to_owned()),
             codespace: last.and_then(|tx| tx.codespace).filter(|codespace| !codespace.is_empty()),
         };
         audit.complete(&record.id, completion);

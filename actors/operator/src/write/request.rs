@@ -5,7 +5,7 @@ use svc_pipeline::{EncodedMessage, EstimateError, FeeGranter, FeeLimits, SubmitE
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 
 use super::{context::WriteContext, grant::check_grant, receipt::fee_payer};
-use crate::error::{invalid_arguments, node_error, submit_error};
+use crate::error::{invalid_arguments, node_error, submit_error, unknown_payer};
 
 /// A write as a tool requests it.
 #[derive(Debug, Clone)]
@@ -75,6 +75,7 @@ pub(crate) async fn estimate_fee(
         return Err(submit_error(&SubmitError::NoAccount { address }));
     }
     let budget = snapshot.fee_budget(message.msg_type(), &context.chain_time());
+    let budget = budget.map_err(|unknown| unknown_payer(&unknown))?;
     let granter = budget.map(|budget| FeeGranter { address: snapshot.policy_address().to_owned(), budget });
     let terms = (requester.principal, requester.fee_limits);
     let estimated = context.pipeline.estimate(message, snapshot.sequence, granter, terms).await;

@@ -1,6 +1,6 @@
 //! The signing account.
 
-use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, UpstreamKind};
 use svc_wire::{
     account_key::{AccountKey, PublicKey},
     address::{Address, AddressError},
@@ -46,7 +46,7 @@ pub async fn query_account(node: &NodeClient, address: &str) -> Result<Option<Ac
         Ok((reply, height)) => {
             Ok(reply.info.map(|info| AccountState { number: info.account_number, sequence: info.sequence, height }))
         }
-        Err(NodeClientError::Query { error, .. }) if (error.codespace.as_str(), error.code) == ("sdk", 22) => Ok(None),
+        Err(error) if error.is_absence() => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -56,5 +56,9 @@ pub async fn query_balance(node: &NodeClient, address: &str, denom: &str) -> Res
     let request = QueryBalanceRequest { address: address.to_owned(), denom: denom.to_owned() };
     let path = "/cosmos.bank.v1beta1.Query/Balance";
     let reply: QueryBalanceResponse = node.query(path, &request, 0).await?;
-    Ok(reply.balance.and_then(|coin| coin.amount.parse().ok()).unwrap_or(0))
+    let amount = reply.balance.map(|coin| coin.amount).unwrap_or_default();
+    amount.parse().map_err(|_| {
+        let reason = format!("{amount:?} is no amount of coins");
+        UpstreamError::Protocol { kind: UpstreamKind::Rpc, reason, body: String::new() }.into()
+    })
 }

@@ -2,7 +2,7 @@
 
 use prost::Message;
 use prost_types::{Any, Timestamp};
-use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, UpstreamKind};
 use svc_wire::{
     proto::cosmos::{
         base::v1beta1::Coin,
@@ -50,6 +50,7 @@ impl FeeAllowance {
         self.budget_for(msg_type, &at).filter(|_| pays_more).map(|_| at)
     }
 
+    /// An allowance as the chain encodes it; `None` for one that cannot be read. A node may know types that we do not.
     fn parse(encoded: &Any, denom: &str) -> Option<Self> {
         let (msg_types, inner) = match encoded.type_url.as_str() {
             "/cosmos.feegrant.v1beta1.AllowedMsgAllowance" => {
@@ -94,10 +95,10 @@ impl FeeAllowance {
     }
 }
 
-/// The allowance from `granter` to `grantee` in the newest block; `None` without one.
+/// The allowance from `granter` to `grantee` in the newest block; `None` where the node states that there is none.
 ///
 /// # Errors
-/// When the node does not answer.
+/// When the node does not answer, or answers with anything else. Whether there is an allowance is not known then.
 pub async fn query_fee_allowance(
     node: &NodeClient,
     granter: &str,
@@ -108,13 +109,17 @@ pub async fn query_fee_allowance(
     let path = "/cosmos.feegrant.v1beta1.Query/Allowance";
     match node.query::<_, QueryAllowanceResponse>(path, &request, 0).await {
         Ok(reply) => {
-            let encoded = reply.allowance.and_then(|grant| grant.allowance);
-            Ok(encoded.and_then(|encoded| FeeAllowance::parse(&encoded, denom)))
+            let encoded = reply.allowance.and_then(|grant| grant.allowance).unwrap_or_default();
+            FeeAllowance::parse(&encoded, denom).map(Some).ok_or_else(|| unreadable(&encoded.type_url))
         }
-        // The chain answers a missing allowance with sdk/6 and a sentence, not with NotFound.
-        Err(NodeClientError::Query { .. }) => Ok(None),
+        Err(error) if error.is_absence() => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn unreadable(type_url: &str) -> NodeClientError {
+    let reason = format!("a fee allowance of the type {type_url:?}, which cannot be read");
+    UpstreamError::Protocol { kind: UpstreamKind::Rpc, reason, body: String::new() }.into()
 }
 
 #[cfg(test)]
@@ -192,6 +197,11 @@ mod tests {
             for (time, expected) in [(99, before), (100, after), (1_000, after)] {
                 assert_eq!(parsed.budget_for("/a", &at(time)), Some(expected), "{in_all:?} {limit:?} {left:?} {time}");
             }
+        }
+        for type_url in ["", "/cosmos.feegrant.v2.ScheduledAllowance"] {
+            let unknown = Any { type_url: type_url.to_owned(), value: Vec::new() };
+            assert_eq!(FeeAllowance::parse(&unknown, "usvc"), None);
+            assert!(unreadable(type_url).to_string().contains(type_url));
         }
         let unlimited = BasicAllowance::default();
         let type_url = "/cosmos.feegrant.v1beta1.BasicAllowance".to_owned();

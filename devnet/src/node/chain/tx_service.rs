@@ -50,6 +50,9 @@ impl NodeCore {
         if let Some(method) = path.strip_prefix(BASE_SERVICE) {
             return (self.height(), self.base_service(method, data));
         }
+        if let Some(refusal) = self.faults.fail_queries.as_ref().filter(|refusal| path.ends_with(&refusal.path)) {
+            return (self.height(), Err(LedgerError::sdk(refusal.code, refusal.log.clone())));
+        }
         let height = if height == 0 { self.height() } else { height };
         let Some(state) = self.history.state_at(height) else {
             let newest = self.height();

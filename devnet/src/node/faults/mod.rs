@@ -73,6 +73,18 @@ pub struct GarbleFault {
     pub how: GarbleKind,
 }
 
+/// Order to fail queries.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueryRefusal {
+    /// End of the path, for example `feegrant.v1beta1.Query/Allowance`.
+    pub path: String,
+    /// Code, of the codespace sdk.
+    pub code: u32,
+    /// Text.
+    pub log: String,
+}
+
 /// Faults of a node.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -95,6 +107,8 @@ pub struct NodeFaults {
     pub mempool_full: bool,
     /// Number of simulations that fail, and their error text.
     pub fail_simulations: Option<(u32, String)>,
+    /// Queries that fail, of all clients.
+    pub fail_queries: Option<QueryRefusal>,
     /// Percentage of the used gas that simulations report; 0 means the correct amount.
     pub understate_gas_percent: u64,
     /// Number of valid transactions that the recheck after a block drops.

@@ -64,7 +64,7 @@ impl NodeRegistry<'_> {
         self.0.pipeline().node().query(&path, request, 0).await
     }
 
-    /// The answer of a query about one thing; `None` when the node states that it does not exist. NotFound is sdk/22.
+    /// The answer of a query about one thing; `None` when the node states that it does not exist.
     async fn find<Q: Message, R: Message + Default>(
         &self,
         rpc: (&str, &str),
@@ -72,7 +72,7 @@ impl NodeRegistry<'_> {
     ) -> Result<Option<R>, NodeClientError> {
         match self.query(rpc, request).await {
             Ok(found) => Ok(Some(found)),
-            Err(NodeClientError::Query { error, .. }) if error.codespace == "sdk" && error.code == 22 => Ok(None),
+            Err(error) if error.is_absence() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -103,8 +103,7 @@ impl NodeRegistry<'_> {
         let found = self.0.pipeline().node().query_with_height(&path, &request, 0).await;
         match found {
             Ok((QueryGetParticipantResponse { participant }, height)) => Ok(participant.map(|one| (one, height))),
-            // The chain answers an unknown id with an internal error.
-            Err(NodeClientError::Query { error, .. }) if error.codespace == "sdk" && error.code == 6 => Ok(None),
+            Err(error) if error.is_absence() => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -64,6 +64,9 @@ pub struct AuditCompletion {
     /// Fee of its last transaction, in the fee denom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fee: Option<String>,
+    /// Payer of that fee, `corporation` or `operator`, as in the answer of the write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fee_payer: Option<String>,
 }
 
 /// A call that ended before anything was signed: a refused or declined write, a call of an agent, or a read that was confirmed.

@@ -28,6 +28,7 @@ fn end(outcome: &str) -> AuditCompletion {
         code: Some(0),
         codespace: None,
         fee: None,
+        fee_payer: None,
     }
 }
 
