@@ -8,8 +8,9 @@ use svc::{
     mcp_client::{McpClient, result_content},
     network::{LocalNetwork, LocalNetworkConfig},
 };
-use svc_devnet::DevnetConfig;
+use svc_devnet::{DevnetConfig, node::ChangedField};
 use svc_test_support::ports::free_address;
+use svc_wire::proto_registry::NodeGeneration;
 
 /// Longest wait of a test; a test that reaches it has failed. It is long, because a machine may be busy with other tests.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(120);
@@ -194,6 +195,15 @@ impl TestNetwork {
 
     pub fn height(&self) -> u64 {
         *self.network.devnet.node.watch_heights().borrow()
+    }
+
+    /// Replaces the release of the node by one that describes these fields otherwise.
+    pub fn upgrade_node(&self, generation: NodeGeneration, fields: &[ChangedField]) {
+        let node = &self.network.devnet.node;
+        node.stop();
+        node.update_faults(|faults| faults.lies.changed_fields = fields.to_vec());
+        node.upgrade(generation).expect("upgrades");
+        node.start().expect("starts");
     }
 
     /// Makes the corporation an ecosystem's root participant with this DID, whose account is an authorized VS operator.

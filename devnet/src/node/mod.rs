@@ -31,7 +31,10 @@ use tokio::{runtime::Runtime, sync::watch};
 pub use chain::{BlockRecord, GenesisDocument, HeaderTimeMode, NodeCore, ReplayError, SealError};
 pub use chain_store::ChainStoreError;
 pub use error::NodeError;
-pub use faults::{CheckTxRefusal, GarbleFault, GarbleKind, NodeFaults, QueryRefusal, lies::NodeLies};
+pub use faults::{
+    CheckTxRefusal, GarbleFault, GarbleKind, NodeFaults, QueryRefusal,
+    lies::{ChangedField, FieldChange, NodeLies},
+};
 
 use chain_store::ChainStore;
 use shared::{SharedChain, lock};

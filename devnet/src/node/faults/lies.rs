@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message;
-use prost_types::FileDescriptorSet;
+use prost_types::{FileDescriptorSet, field_descriptor_proto::Type};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_wire::{proto::cosmos::auth::v1beta1::QueryAccountInfoResponse, timestamp};
@@ -33,19 +33,74 @@ pub struct NodeLies {
     pub swapped_envelope: bool,
     /// The file descriptors give the first field of every message of a registry transaction another number.
     pub renumbered_messages: bool,
+    /// The file descriptors describe these fields otherwise than the node reads them.
+    pub changed_fields: Vec<ChangedField>,
     /// The node has no reflection: the query of the file descriptors is unknown to it.
     pub no_descriptors: bool,
     /// The answer with the file descriptors is longer than any client reads.
     pub endless_descriptors: bool,
 }
 
+/// A field that the file descriptors describe otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangedField {
+    /// Name of the message, without its package.
+    pub message: String,
+    /// Name of the field.
+    pub field: String,
+    /// The change.
+    pub change: FieldChange,
+}
+
+impl ChangedField {
+    /// A change of a field of a message.
+    pub fn new(message: &str, field: &str, change: FieldChange) -> Self {
+        Self { message: message.to_owned(), field: field.to_owned(), change }
+    }
+
+    fn apply(&self, set: &mut FileDescriptorSet) {
+        let messages = set.file.iter_mut().flat_map(|file| &mut file.message_type);
+        for message in messages.filter(|one| one.name() == self.message) {
+            if self.change == FieldChange::Lacking {
+                message.field.retain(|field| field.name() != self.field);
+            }
+            for field in message.field.iter_mut().filter(|field| field.name() == self.field) {
+                match self.change {
+                    FieldChange::Lacking => {}
+                    FieldChange::Renumbered => field.number = Some(OTHER_NUMBER),
+                    FieldChange::Retyped => (field.r#type, field.type_name) = (Some(OTHER_TYPE as i32), None),
+                    FieldChange::Renamed => (field.name, field.json_name) = (Some(OTHER_NAME.to_owned()), None),
+                }
+            }
+        }
+    }
+}
+
+/// The change of a field in the file descriptors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldChange {
+    /// The message has no such field.
+    Lacking,
+    /// It has another number.
+    Renumbered,
+    /// It has another type.
+    Retyped,
+    /// It has another name.
+    Renamed,
+}
+
 /// Length of the endless answer, in bytes.
-const ENDLESS: usize = 72 << 20;
+const ENDLESS: usize = 100_000_000;
 
 /// Beginning of the packages that every chain of the SDK has.
 const SDK_PACKAGE: &str = "cosmos.";
 /// Number that no field of a message has.
 const OTHER_NUMBER: i32 = 99;
+/// Type and name that no field of a message of the registry has.
+const OTHER_TYPE: Type = Type::Sfixed32;
+const OTHER_NAME: &str = "another_name";
 
 const ACCOUNT_INFO: &str = "/cosmos.auth.v1beta1.Query/AccountInfo";
 const FILE_DESCRIPTORS: &str = "/cosmos.reflection.v1.ReflectionService/FileDescriptors";
@@ -90,7 +145,8 @@ impl NodeLies {
     }
 
     fn change_descriptors(&self, value: &Value) -> Option<String> {
-        if !(self.swapped_fields || self.swapped_envelope || self.renumbered_messages) {
+        if !(self.swapped_fields || self.swapped_envelope || self.renumbered_messages) && self.changed_fields.is_empty()
+        {
             return None;
         }
         let bytes = STANDARD.decode(value.as_str()?).ok()?;
@@ -104,6 +160,7 @@ impl NodeLies {
         if self.renumbered_messages {
             renumber_messages(&mut set);
         }
+        self.changed_fields.iter().for_each(|changed| changed.apply(&mut set));
         Some(STANDARD.encode(set.encode_to_vec()))
     }
 
@@ -166,6 +223,54 @@ fn renumber_messages(set: &mut FileDescriptorSet) {
             if let Some(first) = message.field.first_mut() {
                 first.number = Some(OTHER_NUMBER);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
+
+    use super::*;
+
+    fn described(name: &str, number: i32, kind: Type) -> FieldDescriptorProto {
+        FieldDescriptorProto {
+            name: Some(name.to_owned()),
+            json_name: Some(name.to_owned()),
+            number: Some(number),
+            r#type: Some(kind as i32),
+            ..FieldDescriptorProto::default()
+        }
+    }
+
+    #[test]
+    fn a_change_concerns_one_field_of_the_messages_with_its_name() {
+        let message = |name: &str, fields: Vec<FieldDescriptorProto>| DescriptorProto {
+            name: Some(name.to_owned()),
+            field: fields,
+            ..DescriptorProto::default()
+        };
+        let set = |fields: Vec<FieldDescriptorProto>| {
+            let other = message("Other", vec![described("id", 1, Type::Uint64)]);
+            let file = FileDescriptorProto {
+                message_type: vec![message("Msg", fields), other],
+                ..FileDescriptorProto::default()
+            };
+            FileDescriptorSet { file: vec![file] }
+        };
+        let (id, did) = (described("id", 1, Type::Uint64), described("did", 2, Type::String));
+        let renamed = FieldDescriptorProto { json_name: None, ..described("another_name", 1, Type::Uint64) };
+        for (change, expected) in [
+            (FieldChange::Lacking, vec![did.clone()]),
+            (FieldChange::Renumbered, vec![described("id", 99, Type::Uint64), did.clone()]),
+            (FieldChange::Retyped, vec![described("id", 1, Type::Sfixed32), did.clone()]),
+            (FieldChange::Renamed, vec![renamed, did.clone()]),
+        ] {
+            let lies = NodeLies { changed_fields: vec![ChangedField::new("Msg", "id", change)], ..NodeLies::default() };
+            let served = STANDARD.encode(set(vec![id.clone(), did.clone()]).encode_to_vec());
+            let changed = lies.change_descriptors(&Value::from(served)).expect("other descriptors");
+            let changed = STANDARD.decode(changed).expect("base64");
+            assert_eq!(FileDescriptorSet::decode(changed.as_slice()).expect("a set"), set(expected), "{change:?}");
         }
     }
 }
