@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, process::Output};
 use serde_json::{Value, json};
 use svc::mcp_client::McpClient;
 use svc_agent::{DidMethod, EventsConfig};
+use svc_devnet::node::{ChangedField, FieldChange};
 use svc_wire::proto_registry::NodeGeneration;
 
 use super::{
@@ -174,12 +175,43 @@ async fn an_upgrade_in_place_is_noticed_without_a_restart_and_each_key_writes_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_running_server_has_no_tool_for_a_message_whose_field_the_node_lacks_retypes_or_renames() {
+    let world = start_as(NodeGeneration::N0).await;
+    let is_listed = async || world.tool_names().await.iter().any(|name| name == CREATE_ECOSYSTEM);
+    let path = "ec.v1.MsgCreateEcosystem.did";
+    let sent = world.operator_txs_in_blocks();
+    for (generation, change, live) in [
+        (NodeGeneration::N1, FieldChange::Lacking, "missing at the node"),
+        (NodeGeneration::N2, FieldChange::Retyped, "did = 3: sfixed32 at the node"),
+        (NodeGeneration::N3, FieldChange::Renamed, "another_name = 3: string at the node"),
+    ] {
+        world.upgrade_node(generation, &[ChangedField::new("MsgCreateEcosystem", "did", change)]);
+        let release = || world.network.operator.node_release();
+        world.wait_until("the upgrade is noticed", async || release().generation == Some(generation)).await;
+        world.wait_until("the tool is gone", async || !is_listed().await).await;
+        let names = world.tool_names().await;
+        assert!(names.iter().any(|name| name == "svc.ledger.es.updateEcosystem"), "{change:?}");
+        let refused = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("later"), "TOOL_UNKNOWN").await;
+        let (has_passed, finding) = check(&world, "release of the node").await;
+        assert!(has_passed && finding["warning"] == true, "{finding}");
+        for text in [&refused["message"], &finding["found"]] {
+            let text = text.as_str().unwrap_or_default();
+            assert!(text.contains(path) && text.contains(live), "{change:?}: {text}");
+        }
+    }
+    assert_eq!(world.operator_txs_in_blocks(), sent, "nothing is signed by old meanings");
+    world.upgrade_node(NodeGeneration::N4, &[]);
+    world.wait_until("the tool is back", is_listed).await;
+    world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("right")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_usable_descriptors_the_generation_is_found_by_answers_and_said() {
     for (generation, is_endless) in [
         (NodeGeneration::N0, true),
         (NodeGeneration::N1, false),
         (NodeGeneration::N2, false),
-        (NodeGeneration::N3, false),
+        (NodeGeneration::N3, true),
         (NodeGeneration::N4, false),
     ] {
         let world = start_as(generation).await;

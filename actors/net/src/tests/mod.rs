@@ -4,4 +4,5 @@
 mod did;
 pub(crate) mod link;
 mod listener;
+mod long_answers;
 mod unverified_client;

@@ -386,6 +386,10 @@ enum BodyError {
 }
 
 async fn read_body(mut response: reqwest::Response, limit: usize) -> Result<Bytes, BodyError> {
+    // Nothing of a body is read that announces too much.
+    if response.content_length().is_some_and(|length| length > limit as u64) {
+        return Err(BodyError::TooLong(limit));
+    }
     let mut body = BytesMut::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| BodyError::Broken(innermost_cause(&error)))? {
         if body.len() + chunk.len() > limit {
