@@ -30,10 +30,12 @@ pub(super) async fn info(State(api): State<AdminApi>, request: Request) -> Respo
         let oldest_at = sizes.oldest_at.map(iso_seconds);
         let events = EventsInfo { stored: sizes.stored, oldest_at, dead_letters: sizes.dead_letters };
         let report = api.agent.resolution().report();
+        let reason = report.phase.reason();
         let resolution = ResolutionInfo {
             state: report.phase.as_str(),
             since: report.since,
-            reason: report.phase.reason().map(BlockedReason::as_str),
+            reason: reason.map(BlockedReason::as_str),
+            text: reason.and_then(BlockedReason::text).map(str::to_owned),
             tx_hash: report.tx_hash,
         };
         let (did, version) = (published.document.did().to_owned(), env!("CARGO_PKG_VERSION").to_owned());

@@ -196,10 +196,14 @@ pub(super) struct ResolutionInfo {
     /// Time at which the state began.
     #[schema(format = DateTime)]
     pub since: String,
-    /// The reason of blocked: NO_PARTICIPANT, NO_GRANT, GRANT_EXPIRED, NO_FEES or FEE_ABOVE_CEILING.
+    /// The reason of blocked: NO_PARTICIPANT, NO_GRANT, GRANT_EXPIRED, NO_FEES, FEE_ABOVE_CEILING, NO_FUNDS or SIGNED_FIELD_DIFFERS.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub reason: Option<&'static str>,
+    /// The message and its fields, of SIGNED_FIELD_DIFFERS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub text: Option<String>,
     /// Hash of the newest transaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

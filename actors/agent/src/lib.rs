@@ -12,7 +12,7 @@ pub use svc_agent_core::{
     access::{GrantState, StoredGrant},
     error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation},
     flows::ValidationTerms,
-    grant::{AgentAccount, BlockedReason, WantedGrant},
+    grant::{AgentAccount, BlockedReason, SIGNED_MESSAGES, WantedGrant},
     notification::{Notification, NotificationMaker},
     peers::{
         BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole,

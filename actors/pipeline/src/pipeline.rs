@@ -345,6 +345,16 @@ impl Pipeline {
         self.0.release.get()
     }
 
+    /// Whether `known` is the release of the node in use. It is not after the end of a connection, until the release was read again.
+    pub fn is_release_of_node(&self, known: &NodeRelease) -> bool {
+        self.0.release.is_current(&self.0.node) && *self.0.release.get() == *known
+    }
+
+    /// Waits until another release of the node than `known` was read, and returns it: the messages that it takes may be others.
+    pub async fn await_other_release(&self, known: &NodeRelease) -> Arc<NodeRelease> {
+        self.0.release.await_other(known).await
+    }
+
     /// The messages as the node describes them, as they were last read; `None` before the first answer.
     pub fn served_messages(&self) -> Option<Arc<ProtoRegistry>> {
         self.0.release.served()

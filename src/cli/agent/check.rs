@@ -1,12 +1,12 @@
-//! `svc agent check`: the configuration, the running agent, its document at its public URL, the verdict on its DID, its grant, its fees,
-//! the ends of all of these, its webhooks, and its endpoints for peers.
+//! `svc agent check`: the configuration, the running agent, its document at its public URL, the verdict on its DID, the messages that
+//! its node takes, its grant, its fees, the ends of all of these, its webhooks, and its endpoints for peers.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use svc_agent::{
     AccessSettings, AccessTerms, AgentAccount, AgentConfig, ChainConfig, CredentialSettings, PublicLocation,
-    WantedGrant, read_grant,
+    SIGNED_MESSAGES, WantedGrant, read_grant,
 };
 use svc_kit::wall_clock;
 use svc_net::{
@@ -137,6 +137,7 @@ async fn check_parts(
         Ok((node, found)) => {
             let detail = format!("{} runs {}", node.origin(), found.params.chain_id);
             findings.push(CheckFinding::good("SVC_RPC_ENDPOINT_URL", detail));
+            findings.push(check_release(&found));
             findings.extend(check_account(chain, &node, &found, did.as_deref()).await);
         }
     }
@@ -200,6 +201,24 @@ async fn find_chain(chain: &ChainConfig) -> Result<(NodeClient, RegistryChain), 
     node.select_current(Some(0)).await;
     let found = discover_chain(&node, &chain.expected).await.map_err(|error| bad(error.to_string()))?;
     Ok((node, found))
+}
+
+/// Whether the node takes the messages that the agent signs.
+fn check_release(chain: &RegistryChain) -> CheckFinding {
+    let (subject, release) = ("release of the node", &chain.release);
+    let namespace = chain.registry.namespace();
+    let problem = |name: &&str| Some(format!("{name}: {}", release.problem_of(&namespace.type_url("pp", name))?));
+    let not_taken: Vec<String> = SIGNED_MESSAGES.iter().filter_map(problem).collect();
+    let description = format!("the node is of {}", release.description);
+    if !not_taken.is_empty() {
+        let not_taken = not_taken.join("; ");
+        return CheckFinding::bad(subject, format!("{description}; the agent does not sign {not_taken}"));
+    }
+    if !release.is_compared {
+        let detail = format!("{description}; messages are signed without a comparison of their fields");
+        return CheckFinding::warning(subject, detail);
+    }
+    CheckFinding::good(subject, description)
 }
 
 async fn check_account(
@@ -268,7 +287,10 @@ async fn check_fees(
 fn check_resolution(resolution: &Value) -> CheckFinding {
     let state = resolution["state"].as_str().unwrap_or_default();
     match resolution["reason"].as_str() {
-        Some(reason) => CheckFinding::bad("resolution", format!("{state}: {reason}")),
+        Some(reason) => {
+            let text = resolution["text"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
+            CheckFinding::bad("resolution", format!("{state}: {reason}{text}"))
+        }
         None => CheckFinding::good("resolution", state),
     }
 }

@@ -37,6 +37,7 @@ mod process;
 mod public_files;
 mod resolution;
 mod scripted_peer;
+mod signed_fields;
 mod store_file;
 mod two_agents;
 mod whole_way;

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{borrow::Cow, convert::Infallible, sync::Arc, time::Duration};
 
 use prost_types::Timestamp;
 use svc_agent_core::grant::{AgentAccount, BlockedReason, WantedGrant};
@@ -37,9 +37,9 @@ const LACKS_FUNDS: [&str; 2] = ["insufficient funds", "operator authorization sp
 const RECORD_HAS_ENDED: &str = "operator authorization has expired";
 
 /// The reason for which nothing is sent before something changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// The grant, fees or funds that are missing.
+    /// The lack, or the fields that the node describes otherwise.
     pub reason: BlockedReason,
     /// Time of the chain at which the allowance that pays the fee refills, where that is the lack.
     pub refills_at: Option<Timestamp>,
@@ -48,7 +48,7 @@ pub struct Block {
 /// A write that ended without its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteStop {
-    /// It cannot be sent before grants, fees or funds change.
+    /// It cannot be sent before grants, fees, funds or the node's release change.
     Blocked(Block),
     /// The chain has refused it, or it cannot be made as it is.
     Failed(String),
@@ -58,10 +58,19 @@ pub enum WriteStop {
 
 impl WriteStop {
     /// The reason, as logs and callers read it.
-    pub fn reason(&self) -> &str {
+    pub fn reason(&self) -> Cow<'_, str> {
         match self {
-            Self::Blocked(block) => block.reason.as_str(),
-            Self::Failed(reason) | Self::Unanswered(reason) => reason,
+            Self::Blocked(block) => block.reason.describe(),
+            Self::Failed(reason) | Self::Unanswered(reason) => Cow::Borrowed(reason),
+        }
+    }
+
+    /// Whether the chain has refused nothing: the same write may succeed once the node answers, or runs another release.
+    pub fn is_of_node(&self) -> bool {
+        match self {
+            Self::Unanswered(_) => true,
+            Self::Blocked(block) => matches!(block.reason, BlockedReason::SignedFieldDiffers(_)),
+            Self::Failed(_) => false,
         }
     }
 }
@@ -104,7 +113,8 @@ impl From<SubmitError> for WriteStop {
             SubmitError::Simulation(error) if error.raw_log.contains(PARTICIPANT_NOT_ACTIVE) => {
                 BlockedReason::NoParticipant.into()
             }
-            SubmitError::Simulation(_) | SubmitError::NotTaken { .. } => Self::Failed(error.to_string()),
+            SubmitError::NotTaken { .. } => BlockedReason::SignedFieldDiffers(error.to_string()).into(),
+            SubmitError::Simulation(_) => Self::Failed(error.to_string()),
             // Nothing was sent. Of a write that was restored a block is known, which the next attempt finds at the node.
             SubmitError::Node(_)
             | SubmitError::Sequence(_)
@@ -265,6 +275,7 @@ impl AccountWrite<'_> {
         let granter = grant.granter();
         let (chain, node) = (&self.account.access.chain, self.pipeline().node());
         let own = (DEFAULT_PRINCIPAL, FeeLimits::default());
+        let release = self.pipeline().release();
         let address = self.pipeline().identity().address.to_string();
         let account = query_account(node, &address).await?.ok_or(BlockedReason::NoFees)?;
         let estimate = self.pipeline().estimate(message, account.sequence, granter.clone(), own).await;
@@ -285,6 +296,12 @@ impl AccountWrite<'_> {
         match estimate {
             Ok(_) => Ok(Payment { granter, refills_at: self.refill_ahead(grant) }),
             Err(EstimateError::InsufficientBalance { .. }) => Err(without_fees(self.refill_ahead(grant))),
+            // A node that was upgraded meanwhile may have judged another message.
+            Err(EstimateError::Submit(error @ SubmitError::Simulation(_)))
+                if !self.pipeline().is_release_of_node(&release) =>
+            {
+                Err(WriteStop::Unanswered(error.to_string()))
+            }
             Err(EstimateError::Submit(error)) => Err(error.into()),
             Err(EstimateError::Node(error)) => Err(error.into()),
         }

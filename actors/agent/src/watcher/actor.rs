@@ -22,6 +22,7 @@ use super::{
     Args, Msg,
     core::{CompleteBlock, EventCollector},
     proof::{StatedBlock, StoreFailure, prove_chain, prove_own_writes},
+    release,
 };
 
 /// Shortest silence that ends a connection.
@@ -85,6 +86,7 @@ impl ActorBehaviour for RegistryWatcher {
             Msg::Link,
         );
         args.state.with(|state| state.stored_height = stored);
+        release::watch(context, args);
         Ok(State {
             args: Arc::clone(args),
             subscription,

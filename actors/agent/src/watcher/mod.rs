@@ -3,10 +3,13 @@
 //! It owns the WebSocket to the indexer, and the events that are not stored yet. Cursor, effects and webhooks of a block are one
 //! transaction of the store, after which the courier hears of them. While the store fails, nothing is lost: the events wait, and a
 //! subscription that runs too far ahead begins again from the cursor. When it dies, the next incarnation catches up from the cursor.
+//!
+//! It also watches the release of the node: a message that one release does not take, the next one may.
 
 mod actor;
 mod core;
 mod proof;
+mod release;
 #[cfg(test)]
 mod tests;
 
@@ -125,7 +128,7 @@ pub(crate) struct WatcherArgs {
     pub guard: StoreGuardHandle,
     /// The event types that the agent acts on.
     pub handled: HandledEvents,
-    /// Hears of events about grants and participants.
+    /// Hears of events about grants and participants, and of another release of the node.
     pub resolution: ResolutionHandle,
     /// Hears of the same events.
     pub credentials: CredentialHandle,
@@ -133,7 +136,7 @@ pub(crate) struct WatcherArgs {
     pub flows: FlowDirectory,
     /// Knows the transactions of the agent's account.
     pub own_writes: OwnWrites,
-    /// The pipeline's node and clock, which show whether the indexer is one of the same chain.
+    /// The pipeline's node and clock, which show whether the indexer is one of the same chain, and the node's release.
     pub pipeline: Pipeline,
     /// Ends the agent when its store is older than its account.
     pub chain: ChainLinkHandle,

@@ -185,6 +185,16 @@ impl ReleaseWatch {
         Arc::clone(&self.watched.borrow().release)
     }
 
+    /// Waits until another release than `known` was read.
+    pub(crate) async fn await_other(&self, known: &NodeRelease) -> Arc<NodeRelease> {
+        let mut watched = self.watched.subscribe();
+        match watched.wait_for(|watched| *watched.release != *known).await {
+            Ok(watched) => Arc::clone(&watched.release),
+            // The sender is in `self`.
+            Err(_) => self.get(),
+        }
+    }
+
     /// The messages as the node describes them, as they were last read.
     pub(crate) fn served(&self) -> Option<Arc<ProtoRegistry>> {
         self.watched.borrow().served.clone()

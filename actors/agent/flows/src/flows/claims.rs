@@ -65,7 +65,7 @@ impl FlowService {
             Ok(Ok(())) => Ok(Some(found.claims)),
             Ok(Err(problems)) => Err(ClaimsStop::Documents(problems_text(&problems))),
             Err(WriteStop::Failed(reason)) => Err(ClaimsStop::Unanswered(reason)),
-            Err(stop) => Err(ClaimsStop::Unanswered(stop.reason().to_owned())),
+            Err(stop) => Err(ClaimsStop::Unanswered(stop.reason().into_owned())),
         }
     }
 }

@@ -158,7 +158,7 @@ impl State {
                 asked_for,
                 handles_events: args.handles_events,
             };
-            mailbox.send(Msg::PassEnded(pass.run().await.map_err(|stop| stop.reason().to_owned())));
+            mailbox.send(Msg::PassEnded(pass.run().await.map_err(|stop| stop.reason().into_owned())));
         });
     }
 
@@ -298,7 +298,7 @@ async fn issue_to_other(issuer: &CredentialIssuer, request: &IssueRequest, claim
     let mut known =
         known.map_err(|error| store_failed(&error))?.filter(|one| one.valid_until.is_none_or(|end| end > now));
     if let Some(row) = &known
-        && let Some(reason) = issuer.reason_against(row).await.map_err(|stop| unavailable(stop.reason()))?
+        && let Some(reason) = issuer.reason_against(row).await.map_err(|stop| unavailable(&stop.reason()))?
     {
         // A credential that the registry has taken away is not handed out again; the next one needs the rights of now.
         let withdrawn = [(row.id.clone(), reason.to_owned())];
@@ -333,7 +333,7 @@ async fn sign_for_other(issuer: &CredentialIssuer, request: &IssueRequest) -> Cr
     let authority = issuer.read_authority(&request.did, &schema, CredentialKind::Issued).await;
     let authority = authority.map_err(super::issuer::IssueStop::into_refusal)?;
     let credentials = issuer.sources.credentials_of(&issuer.account, &schema).await;
-    let credentials = credentials.map_err(|stop| unavailable(stop.reason()))?;
+    let credentials = credentials.map_err(|stop| unavailable(&stop.reason()))?;
     let kind = (CredentialKind::Issued, CredentialForm::Main);
     let signed = issuer.sign_and_store(request, (&schema, &credentials), kind, &authority).await;
     signed.map_err(super::issuer::IssueStop::into_refusal)

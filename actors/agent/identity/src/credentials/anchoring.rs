@@ -70,8 +70,8 @@ impl CredentialIssuer {
         let tx_hash = match sent {
             Ok(tx_hash) => tx_hash,
             Err(stop) => {
-                tracing::warn!(credential = row.id, reason = stop.reason(), "a credential waits for its digest");
-                self.account.store.note_waiting(&row.id, stop.reason()).await?;
+                tracing::warn!(credential = row.id, reason = &*stop.reason(), "a credential waits for its digest");
+                self.account.store.note_waiting(&row.id, &stop.reason()).await?;
                 return Err(stop);
             }
         };

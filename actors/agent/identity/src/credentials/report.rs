@@ -35,7 +35,7 @@ impl PassReport {
             }
             WriteStop::Failed(_) | WriteStop::Unanswered(_) => self.has_failure = true,
         }
-        self.waiting.insert(name.to_owned(), stop.reason().to_owned());
+        self.waiting.insert(name.to_owned(), stop.reason().into_owned());
     }
 
     /// Notes the end of a step for a credential of the settings.

@@ -96,7 +96,7 @@ impl State {
         let phase = if self.args.is_on { self.core.phase() } else { ResolutionPhase::Off };
         self.args.report.with(|report| {
             if report.phase != phase {
-                (report.phase, report.since) = (phase, wall_clock::now_rfc3339());
+                (report.phase, report.since) = (phase.clone(), wall_clock::now_rfc3339());
                 tracing::info!(state = phase.as_str(), tx_hash = report.tx_hash, "the resolution of the document");
             }
         });
@@ -119,7 +119,7 @@ impl State {
             }
             AttemptEnd::Blocked { reason, .. } => {
                 metrics::record_resolution("blocked");
-                tracing::warn!(reason = reason.as_str(), "the document cannot be resolved again");
+                tracing::warn!(reason = &*reason.describe(), "the document cannot be resolved again");
             }
             AttemptEnd::Failed(reason) => {
                 metrics::record_resolution("failed");

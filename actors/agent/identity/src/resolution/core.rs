@@ -17,7 +17,7 @@ const FAILURE_BACKOFF: Backoff =
     Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(300), factor: 2.0, jitter: 0.2 };
 
 /// The state of the resolution.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ResolutionPhase {
     /// No transaction is sent: SVC_AUTO_TRIGGER_RESOLVER is false.
     Off,
@@ -34,7 +34,7 @@ pub enum ResolutionPhase {
 
 impl ResolutionPhase {
     /// Returns the reason of a blocked resolution.
-    pub fn reason(self) -> Option<BlockedReason> {
+    pub fn reason(&self) -> Option<&BlockedReason> {
         match self {
             Self::Blocked(reason) => Some(reason),
             _ => None,
@@ -42,7 +42,7 @@ impl ResolutionPhase {
     }
 
     /// Returns the state as the wire has it.
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Off => "off",
             Self::Idle => "idle",
@@ -121,9 +121,9 @@ impl ResolutionCore {
 
     /// The state for readers.
     pub fn phase(&self) -> ResolutionPhase {
-        match (self.running, self.blocked) {
+        match (self.running, &self.blocked) {
             (Some(_), _) if self.has_sent => ResolutionPhase::Submitted,
-            (_, Some(reason)) => ResolutionPhase::Blocked(reason),
+            (_, Some(reason)) => ResolutionPhase::Blocked(reason.clone()),
             (Some(_), None) => ResolutionPhase::Pending,
             (None, None) if self.wanted > self.done => ResolutionPhase::Pending,
             (None, None) => ResolutionPhase::Idle,
@@ -147,7 +147,7 @@ impl ResolutionCore {
         self.advance(now)
     }
 
-    /// An event may have changed grants or participants.
+    /// An event may have changed grants or participants, or the node runs another release.
     pub fn told(&mut self, now: Duration) -> Vec<ResolutionEffect> {
         if self.running.is_some() {
             self.was_told = true;
@@ -185,12 +185,12 @@ impl ResolutionCore {
                 self.failures = 0;
                 let usual = if self.was_told { AFTER_EVENT } else { BLOCKED_PAUSE };
                 let pause = pause_before_look(usual, *refills_in);
-                (Some(*reason), Some(now + pause))
+                (Some(reason.clone()), Some(now + pause))
             }
             AttemptEnd::Failed(_) => {
                 let pause = FAILURE_BACKOFF.delay(self.failures, random);
                 self.failures = self.failures.saturating_add(1);
-                (self.blocked, Some(now + pause))
+                (self.blocked.take(), Some(now + pause))
             }
         };
         self.was_told = false;

@@ -1,8 +1,8 @@
 //! The resolution trigger: has the indexers resolve the agent's document again after a change, by a transaction of a HOLDER participant.
 //!
 //! It owns the time of the next attempt; the versions that wait are in the store, written with each version. The node alone states the
-//! participant, its record and the payer. Without one of them the trigger is blocked, sends nothing, and looks again after an event
-//! about the agent's grants or participants. When it dies, the next incarnation finds the transaction of an attempt in the journal.
+//! participant, its record and the payer. Without one of them, or while the node reads the message otherwise, the trigger is blocked, sends
+//! nothing, and looks again after an event about the agent's grants or participants, and when the node runs another release. When it dies, the next incarnation finds the transaction of an attempt in the journal.
 
 mod actor;
 mod attempt;
@@ -37,7 +37,7 @@ pub enum Msg {
     ChainFound,
     /// The versions of the store are to be read once more: one may have come while the actor started.
     ReadProgress,
-    /// An event may have changed grants or participants.
+    /// An event may have changed grants or participants, or the node runs another release.
     Told,
     /// The time for an attempt may have come.
     Wake,
@@ -118,7 +118,7 @@ impl ResolutionHandle {
         self.actor.notify(Msg::ChainFound);
     }
 
-    /// Tells of an event about grants or participants.
+    /// Tells of an event about grants or participants, or of another release of the node.
     pub fn told(&self) {
         self.actor.notify(Msg::Told);
     }

@@ -119,6 +119,23 @@ fn a_trigger_without_fees_looks_again_when_the_allowance_refills() {
 }
 
 #[test]
+fn a_trigger_that_the_node_reads_otherwise_names_the_field_and_goes_on_with_the_next_release() {
+    let mut core = idle();
+    core.changed(2, at(0));
+    assert_eq!(core.woken(at(2_000)), attempt(2));
+    let reason = BlockedReason::SignedFieldDiffers("pp.v1.MsgTriggerResolver.id is missing".to_owned());
+    let blocked = AttemptEnd::Blocked { reason: reason.clone(), refills_in: None };
+    assert_eq!(core.ended(&blocked, at(2_100), 0.5), vec![ResolutionEffect::Wake(BLOCKED_PAUSE)]);
+    assert_eq!(core.phase(), ResolutionPhase::Blocked(reason));
+    assert_eq!(core.told(at(3_000)), wake(1_000));
+    assert_eq!(core.woken(at(4_000)), attempt(2));
+    core.sent();
+    assert_eq!(core.phase(), ResolutionPhase::Submitted);
+    core.ended(&done(), at(5_000), 0.5);
+    assert_eq!(core.phase(), ResolutionPhase::Idle);
+}
+
+#[test]
 fn failures_are_repeated_after_pauses_that_grow_to_five_minutes() {
     let mut core = idle();
     core.changed(2, at(0));

@@ -37,6 +37,8 @@ pub(super) struct SetupFacts {
     /// The participants that the DID needs, in the order in which they are made.
     pub wanted: Vec<WantedParticipant>,
     pub credentials: Vec<CredentialFacts>,
+    /// The messages that the wanted records list and the node does not take, each with the reason.
+    pub not_taken: Vec<(String, String)>,
     /// Digests of schema credentials, and whether they are at the node.
     pub schema_credentials: Vec<SchemaCredentialFacts>,
 }

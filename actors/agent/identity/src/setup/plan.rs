@@ -19,6 +19,7 @@ pub(super) fn plan(facts: &SetupFacts, options: &SetupOptions) -> Setup {
         steps.extend(participation_steps(facts, options, wanted));
     }
     steps.push(fees_step(facts));
+    steps.extend(facts.not_taken.iter().map(|(message, reason)| message_step(message, reason)));
     for credential in &facts.credentials {
         let own = facts.agent.corporation_id;
         steps
@@ -72,6 +73,14 @@ fn fees_step(facts: &SetupFacts) -> SetupStep {
         ),
     };
     SetupStep::new("fees", state, reason).of(own, own)
+}
+
+/// A message that the agent does not sign before the node runs another release.
+fn message_step(message: &str, reason: &str) -> SetupStep {
+    let reason = format!(
+        "the node reads this message otherwise, so that the agent does not sign it: {reason}; it ends when the node is upgraded"
+    );
+    SetupStep::new(format!("message-{message}"), StepState::Waiting, reason).by_other()
 }
 
 /// A setting without which the agent does not issue a credential.

@@ -1,5 +1,7 @@
 //! Reads the facts of a setup at the node and in the store.
 
+use std::collections::BTreeSet;
+
 use prost_types::Timestamp;
 use svc_agent_core::grant::AgentAccount;
 use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
@@ -43,6 +45,7 @@ impl SetupSource<'_> {
         let held = self.account.store.held_credentials().await?;
         let (wanted, credentials) = self.read_wanted(options, &participants, &held, &now).await?;
         let schema_credentials = self.read_schema_credentials(&held).await?;
+        let not_taken = self.not_taken(&wanted);
         Ok(SetupFacts {
             agent: AgentAccount { did: self.account.did.clone(), corporation_id: self.corporation_id(), address },
             now,
@@ -55,8 +58,17 @@ impl SetupSource<'_> {
             records,
             wanted,
             credentials,
+            not_taken,
             schema_credentials,
         })
+    }
+
+    /// The messages of the wanted records that the node does not take, each with the reason.
+    fn not_taken(&self, wanted: &[WantedParticipant]) -> Vec<(String, String)> {
+        let release = self.account.pipeline().release();
+        let types: BTreeSet<&String> = wanted.iter().flat_map(|one| &one.msg_types).collect();
+        let name_of = |url: &str| url.rsplit('.').next().unwrap_or(url).to_owned();
+        types.into_iter().filter_map(|url| Some((name_of(url), release.problem_of(url)?))).collect()
     }
 
     /// The credentials of the schemas of own ecosystems. The node is asked for a digest first: another tool may have stored it, and it would

@@ -116,6 +116,7 @@ fn facts(
         records,
         wanted: vec![wanted],
         credentials: Vec::new(),
+        not_taken: Vec::new(),
         schema_credentials: Vec::new(),
     }
 }

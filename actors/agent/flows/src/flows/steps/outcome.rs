@@ -68,7 +68,7 @@ impl From<WriteStop> for StepStop {
         match stop {
             WriteStop::Failed(reason) | WriteStop::Unanswered(reason) => Self::Failed(reason),
             WriteStop::Blocked(Block { reason, refills_at }) => {
-                let (code, text) = blocked_by(reason);
+                let (code, text) = blocked_by(&reason);
                 Self::Blocked(code.to_owned(), text.to_owned(), refills_at)
             }
         }
@@ -106,8 +106,8 @@ pub(super) fn peer_has_gone() -> StepStop {
     StepStop::blocked("PEER_UNRESOLVABLE", "the connection with the peer has ended: its applicant has to begin again")
 }
 
-/// The code of the contract for a grant or a payer that is missing.
-pub(super) fn blocked_by(reason: BlockedReason) -> (&'static str, &'static str) {
+/// The code of the contract for the reason of a block, and the reason in words.
+pub(super) fn blocked_by(reason: &BlockedReason) -> (&'static str, &str) {
     match reason {
         BlockedReason::NoParticipant => (
             "ISSUER_NOT_ACTIVE",
@@ -120,5 +120,18 @@ pub(super) fn blocked_by(reason: BlockedReason) -> (&'static str, &'static str) 
         BlockedReason::NoFunds => {
             ("NO_FUNDS", "the rest of the record's limit, or the coins of the corporation, do not cover the message")
         }
+        BlockedReason::SignedFieldDiffers(text) => (reason.as_str(), text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_whose_message_the_node_reads_otherwise_is_blocked_with_the_field() {
+        let text = "pp.v1.MsgSetParticipantOPToValidated.id is missing";
+        let stop = StepStop::from(WriteStop::from(BlockedReason::SignedFieldDiffers(text.to_owned())));
+        assert_eq!(stop, StepStop::blocked("SIGNED_FIELD_DIFFERS", text));
     }
 }

@@ -73,9 +73,9 @@ pub(in crate::flows) fn failure_of(stop: &WriteStop) -> (String, String) {
                 BlockedReason::NoGrant | BlockedReason::GrantExpired | BlockedReason::NoParticipant => {
                     "AUTHORIZATION_EXPIRED"
                 }
-                BlockedReason::FeeAboveCeiling => "PREFLIGHT_ERROR",
+                BlockedReason::FeeAboveCeiling | BlockedReason::SignedFieldDiffers(_) => "PREFLIGHT_ERROR",
             };
-            (code, blocked_by(*reason).1.to_owned())
+            (code, blocked_by(reason).1.to_owned())
         }
         WriteStop::Failed(reason) if reason.contains(" was expired") => ("TX_NOT_FOUND", reason.clone()),
         WriteStop::Failed(reason) | WriteStop::Unanswered(reason) => ("TX_FAILED", reason.clone()),
@@ -144,8 +144,8 @@ impl FlowService {
                         self.read_participant(applicant, 0).await.map_err(StepStop::Failed)?;
                         match write.find_earlier(&silent).await {
                             Ok(Some(hash)) => hash,
-                            // Without an answer nothing is proven.
-                            Ok(None) if matches!(stop, WriteStop::Unanswered(_)) => return Err(stop.into()),
+                            // Without an answer nothing is proven, and a node that reads the message otherwise has refused nothing.
+                            Ok(None) if stop.is_of_node() => return Err(stop.into()),
                             Ok(None) => return self.fail_validation(record, &stop).await,
                             Err(_) => return Ok(Done::Later(UNDECIDED_PAUSE)),
                         }

@@ -91,3 +91,17 @@ fn rights_without_an_end_are_usable_where_the_node_says_so() {
         assert_eq!(shown, until, "{case}");
     }
 }
+
+#[test]
+fn a_message_that_the_node_reads_otherwise_is_a_step_of_its_operators_and_names_the_field() {
+    let text = "pp.v1.MsgCreateOrUpdateParticipantSession.digest is missing";
+    let not_taken = vec![("MsgCreateOrUpdateParticipantSession".to_owned(), text.to_owned())];
+    let facts = SetupFacts { not_taken, ..facts(Ok(place(OPEN)), vec![issuer()], vec![record(Some(NOW + 100 * DAY))]) };
+    let setup = plan(&facts, &SetupOptions::default());
+    let step = setup.steps.iter().find(|step| step.id == "message-MsgCreateOrUpdateParticipantSession");
+    let step = step.unwrap_or_else(|| panic!("{setup:#?}"));
+    // `svc agent init` does not wait for it, and says that it is left.
+    assert_eq!((step.state, step.by, step.tool), (StepState::Waiting, StepActor::Other, None));
+    assert!(step.reason.contains(text), "{}", step.reason);
+    assert!(!setup.is_complete() && !setup.has_agent_step());
+}
