@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use svc_wire::participant_state::ParticipantState;
+use svc_wire::participant_state::{ParticipantInstants, ParticipantState};
 
 use crate::{
     evidence_request::EvidenceRequest,
@@ -69,8 +69,22 @@ pub struct RegistryParticipant {
     pub effective_from: Option<i128>,
     /// End, nanoseconds since the epoch.
     pub effective_until: Option<i128>,
-    /// State at the evaluated block.
+    /// State at the evaluated block, as the chain judges it.
     pub state: ParticipantState,
+}
+
+impl RegistryParticipant {
+    /// A participant at the time of the evaluated block, in nanoseconds since the epoch.
+    pub fn at(now: i128, id: u64, (role, schema_id): (impl Into<String>, u64), instants: &ParticipantInstants) -> Self {
+        Self {
+            id,
+            role: role.into(),
+            schema_id,
+            effective_from: instants.from,
+            effective_until: instants.until,
+            state: instants.chain_state_at(now),
+        }
+    }
 }
 
 /// A credential schema of the registry.

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use serde_json::Value;
 use svc_net::upstream::{HttpUpstream, UpstreamError, UpstreamKind};
 use svc_trust::{Evidence, EvidenceRequest, RegistryParticipant, RegistrySchema};
-use svc_wire::{participant_state::ParticipantState, timestamp};
+use svc_wire::{participant_state::ParticipantInstants, timestamp};
 use url::form_urlencoded;
 
 use crate::json_member::take_member;
@@ -94,19 +94,14 @@ fn nanos(value: &Value) -> Option<i128> {
 
 /// A participant as an evaluation takes it, at a time in nanoseconds since the epoch; one that cannot be read authorises nothing.
 fn participant(body: &Value, now: i128) -> Option<RegistryParticipant> {
-    Some(RegistryParticipant {
-        id: body["id"].as_u64()?,
-        role: body["role"].as_str()?.to_owned(),
-        schema_id: body["schema_id"].as_u64()?,
-        effective_from: nanos(&body["effective_from"]),
-        effective_until: nanos(&body["effective_until"]),
-        state: ParticipantState::derive_at(body, now),
-    })
+    let role = (body["role"].as_str()?, body["schema_id"].as_u64()?);
+    Some(RegistryParticipant::at(now, body["id"].as_u64()?, role, &ParticipantInstants::of_json(body)))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use svc_wire::participant_state::ParticipantState;
 
     use super::*;
 
@@ -117,6 +112,10 @@ mod tests {
         let read = participant(&body, 2_000_000_000).expect("readable");
         assert_eq!((read.effective_from, read.effective_until), (Some(1_000_000_000), None));
         assert_eq!(read.state, ParticipantState::Active);
+        let mut unset = body.clone();
+        unset["effective_from"] = Value::Null;
+        let read = participant(&unset, 2_000_000_000).expect("readable");
+        assert_eq!((read.effective_from, read.state), (None, ParticipantState::Inactive), "as the chain judges it");
         for name in ["id", "role", "schema_id"] {
             let mut without = body.clone();
             without[name] = Value::Null;

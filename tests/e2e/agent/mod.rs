@@ -19,6 +19,7 @@ mod identity_faults;
 mod identity_process;
 pub(super) mod login;
 mod lying_index;
+mod no_beginning;
 mod older_names;
 mod onboarding_service;
 mod own_ecosystem;

@@ -7,6 +7,7 @@ mod cross_origin;
 mod event_coverage;
 mod gapless_catch_up;
 mod genesis;
+mod no_beginning;
 pub mod onboarding_reader;
 mod past_heights;
 mod postgres;

@@ -24,10 +24,8 @@ pub fn authorize_issuer(
             ParticipantState::Revoked => RejectionCode::IssuerRevoked,
             ParticipantState::Slashed | ParticipantState::Repaid => RejectionCode::IssuerSlashed,
             ParticipantState::Future | ParticipantState::Inactive => RejectionCode::IssuerNotEffective,
-            // A participant without a start never becomes active on the chain.
-            ParticipantState::Active | ParticipantState::Expired if one.effective_from.is_none() => {
-                RejectionCode::IssuerNotEffective
-            }
+            // It ended without having begun.
+            ParticipantState::Expired if one.effective_from.is_none() => RejectionCode::IssuerNotEffective,
             ParticipantState::Active | ParticipantState::Expired
                 if one.effective_from.is_some_and(|from| issued_at < from) =>
             {
@@ -54,8 +52,7 @@ pub fn authorize_holder<'a>(
 ) -> Result<Option<&'a RegistryParticipant>, RejectionReason> {
     let check = |one: &'a RegistryParticipant| {
         let code = match one.state {
-            ParticipantState::Active if one.effective_from.is_some() => return Ok(one),
-            ParticipantState::Active => RejectionCode::HolderNotEffective,
+            ParticipantState::Active => return Ok(one),
             ParticipantState::Revoked => RejectionCode::HolderRevoked,
             ParticipantState::Slashed | ParticipantState::Repaid => RejectionCode::HolderSlashed,
             ParticipantState::Expired => RejectionCode::HolderExpired,

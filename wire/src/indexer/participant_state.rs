@@ -44,12 +44,10 @@ impl ParticipantState {
     /// State of a participant, given as the indexer's JSON, at `now` in nanoseconds since the epoch.
     ///
     /// Several conditions can hold at once; the first one in the order of [`Self::ALL`] decides. A slash has no start
-    /// instant: a body that names one is slashed at every `now`.
+    /// instant: a body that names one is slashed at every `now`. This is the state that the indexer's reads show.
+    /// [`ParticipantInstants::chain_state_at`] decides about rights.
     pub fn derive_at(body: &Value, now: i128) -> Self {
-        let [slashed, repaid, revoked, from, until] =
-            ["slashed", "repaid", "revoked", "effective_from", "effective_until"].map(|key| parse_instant(body, key));
-        let is_unvalidated = matches!(body["op_state"].as_str(), Some("PENDING" | "TERMINATED"));
-        ParticipantInstants { slashed, repaid, revoked, from, until, is_unvalidated }.state_at(now)
+        ParticipantInstants::of_json(body).state_at(now)
     }
 }
 
@@ -71,6 +69,27 @@ pub struct ParticipantInstants {
 }
 
 impl ParticipantInstants {
+    /// Reads the indexer's JSON of a participant.
+    pub fn of_json(body: &Value) -> Self {
+        let [slashed, repaid, revoked, from, until] =
+            ["slashed", "repaid", "revoked", "effective_from", "effective_until"].map(|key| parse_instant(body, key));
+        let is_unvalidated = matches!(body["op_state"].as_str(), Some("PENDING" | "TERMINATED"));
+        Self { slashed, repaid, revoked, from, until, is_unvalidated }
+    }
+
+    /// State at `now` by the test that nodes of every generation apply before a participant may act.
+    ///
+    /// A participant without `effective_from` never begins. The oldest nodes store such participants, also validated ones, and an upgrade
+    /// does not change them; from 0.10.3 on a node stores the block's time instead. A revocation counts at once, also when the caller's
+    /// clock is a block late.
+    pub fn chain_state_at(&self, now: i128) -> ParticipantState {
+        let now = self.revoked.map_or(now, |revoked| revoked.max(now));
+        match self.state_at(now) {
+            ParticipantState::Active if self.from.is_none() => ParticipantState::Inactive,
+            state => state,
+        }
+    }
+
     /// State at `now`, by the rules of [`ParticipantState::derive_at`].
     pub fn state_at(&self, now: i128) -> ParticipantState {
         use ParticipantState as State;
@@ -122,6 +141,30 @@ mod tests {
         ];
         for (body, expected) in cases {
             assert_eq!(ParticipantState::derive_at(&body, 10_000_000_000), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn on_the_chain_a_participant_without_a_beginning_is_never_active() {
+        let cases = [
+            (json!({"op_state": "VALIDATED"}), S::Inactive),
+            (json!({"op_state": "VALIDATED", "effective_until": time(11)}), S::Inactive),
+            // Nodes ask for the end first.
+            (json!({"op_state": "VALIDATED", "effective_until": time(10)}), S::Expired),
+            (json!({"op_state": "PENDING"}), S::Inactive),
+            (json!({"op_state": "TERMINATED"}), S::Inactive),
+            (json!({"slashed": time(5), "repaid": time(5)}), S::Repaid),
+            (json!({"slashed": time(5)}), S::Slashed),
+            (json!({"revoked": time(5)}), S::Revoked),
+            // The clock is behind the block of the revocation.
+            (json!({"revoked": time(11), "effective_from": time(1)}), S::Revoked),
+            (json!({"effective_from": time(10), "effective_until": time(11)}), S::Active),
+            (json!({"op_state": "PENDING", "effective_from": time(1)}), S::Active),
+            (json!({"effective_from": time(11)}), S::Future),
+            (json!({"effective_from": time(1), "effective_until": time(10)}), S::Expired),
+        ];
+        for (body, expected) in cases {
+            assert_eq!(ParticipantInstants::of_json(&body).chain_state_at(10_000_000_000), expected, "{body}");
         }
     }
 }

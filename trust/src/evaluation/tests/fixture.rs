@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use ed25519_dalek::SigningKey;
 use multibase::Base;
 use serde_json::{Value, json};
-use svc_wire::participant_state::ParticipantState;
+use svc_wire::participant_state::ParticipantInstants;
 
 use crate::{
     EssentialCredential, EssentialSchemas, EvaluationRules, Evidence, EvidenceFailure, EvidenceRequest,
@@ -160,21 +160,18 @@ impl TrustFixture {
     }
 
     pub fn add_participant(&mut self, did: &str, role: &str, schema_id: u64, from: i128, until: Option<i128>) {
-        let (id, until) = (self.next, until.map(at));
+        let instants = ParticipantInstants { from: Some(at(from)), until: until.map(at), ..Default::default() };
+        let participant = RegistryParticipant::at(self.rules.now, self.next, (role, schema_id), &instants);
         self.next += 1;
-        let participant = RegistryParticipant {
-            id,
-            role: role.into(),
-            schema_id,
-            effective_from: Some(at(from)),
-            effective_until: until,
-            state: if until.is_some_and(|until| until <= self.rules.now) {
-                ParticipantState::Expired
-            } else {
-                ParticipantState::Active
-            },
-        };
         self.participants.entry(did.into()).or_default().push(participant);
+    }
+
+    /// Makes a participant one without a beginning, as the oldest nodes store it.
+    pub fn unset_beginning(&mut self, did: &str, role: &str, schema_id: u64, until: Option<i128>) {
+        let now = self.rules.now;
+        let instants = ParticipantInstants { until: until.map(at), ..Default::default() };
+        let participant = self.participant(did, role, schema_id);
+        *participant = RegistryParticipant::at(now, participant.id, (role, schema_id), &instants);
     }
 
     /// Signs, anchors and presents a credential.

@@ -208,12 +208,17 @@ fn every_cause_has_its_code() {
         ),
         (
             RejectionCode::IssuerNotEffective,
-            with(|fixture| fixture.participant(REGISTRAR, "ISSUER", ORGANIZATION).effective_from = None),
+            with(|fixture| fixture.unset_beginning(REGISTRAR, "ISSUER", ORGANIZATION, None)),
+        ),
+        (
+            RejectionCode::IssuerNotEffective,
+            with(|fixture| fixture.unset_beginning(REGISTRAR, "ISSUER", ORGANIZATION, Some(500))),
         ),
         (
             RejectionCode::HolderNotEffective,
-            with(|fixture| fixture.participant(HARBOR, "HOLDER", SERVICE).effective_from = None),
+            with(|fixture| fixture.unset_beginning(HARBOR, "HOLDER", SERVICE, Some(5_000))),
         ),
+        (RejectionCode::IssuerNotEffective, with(|fixture| fixture.unset_beginning(HARBOR, "ISSUER", SERVICE, None))),
         (
             RejectionCode::KeyUnusable,
             with(|fixture| {

@@ -3,16 +3,12 @@
 use std::collections::BTreeMap;
 
 use prost_types::Timestamp;
-use svc_agent_core::{
-    grant::AgentAccount,
-    participant::{has_beginning, state_at_node},
-};
+use svc_agent_core::{grant::AgentAccount, participant::state_of};
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_pipeline::{RegistryChain, query_fee_allowance};
 use svc_wire::{
     participant_state::ParticipantState,
     proto::svc::pp::v1::{Participant, QueryListParticipantsRequest, QueryListParticipantsResponse},
-    proto_registry::NodeGeneration,
     timestamp,
 };
 
@@ -52,7 +48,7 @@ pub async fn read_ends(
     let records = records.filter(|one| one.period.is_none());
     let records: BTreeMap<u64, Option<Timestamp>> = records.map(|one| (one.participant_id, one.expiration)).collect();
     let own = participants.participants.iter().filter(|one| one.corporation_id == agent.corporation_id);
-    let mut ends = ends_of(own, &records, (now, chain.release.generation));
+    let mut ends = ends_of(own, &records, now);
     let corporation = read_corporation_account(node, chain, agent.corporation_id).await?;
     let allowance = query_fee_allowance(node, &corporation, &agent.address, &chain.params.denom).await?;
     ends.extend(allowance.map(|one| RegistryEnd { name: "fee allowance".to_owned(), until: one.expiration }));
@@ -63,13 +59,13 @@ pub async fn read_ends(
 fn ends_of<'a>(
     participants: impl Iterator<Item = &'a Participant>,
     records: &BTreeMap<u64, Option<Timestamp>>,
-    (now, generation): (&Timestamp, Option<NodeGeneration>),
+    now: &Timestamp,
 ) -> Vec<RegistryEnd> {
     let nanos = timestamp::unix_nanos(now);
-    let counts = |one: &&Participant| {
-        let state = state_at_node(one, nanos, generation);
-        has_beginning(one, generation)
-            && matches!(state, ParticipantState::Active | ParticipantState::Future | ParticipantState::Expired)
+    let counts = |one: &&Participant| match state_of(one, nanos) {
+        ParticipantState::Active | ParticipantState::Future => true,
+        ParticipantState::Expired => one.effective_from.is_some(),
+        _ => false,
     };
     let last = |one: &Participant| one.effective_until.map_or(i64::MAX, |until| until.seconds);
     let mut longest: BTreeMap<(u64, i32), &Participant> = BTreeMap::new();
@@ -119,14 +115,11 @@ mod tests {
             ("rights by participant 2", Some(150)),
             ("ISSUER participant 3 of schema 4", Some(60)),
         ];
-        let unset = Participant { effective_from: None, ..participant(4, 5, Some(300)) };
-        let all = all.into_iter().chain([unset]).collect::<Vec<_>>();
-        for (generation, begun) in [(NodeGeneration::N0, 3), (NodeGeneration::N1, 4), (NodeGeneration::N3, 4)] {
-            let found = ends_of(all.iter(), &records, (&now, Some(generation)));
-            let shown: Vec<_> =
-                found.iter().map(|one| (one.name.as_str(), one.until.map(|until| until.seconds))).collect();
-            assert_eq!(shown[..3], expected, "{generation}");
-            assert_eq!(shown.len(), begun, "{generation}: one without a beginning, {shown:?}");
-        }
+        // One without a beginning has never counted, and its end is none.
+        let unset = |id, until| Participant { effective_from: None, ..participant(id, 5, Some(until)) };
+        let all = all.into_iter().chain([unset(4, 300), unset(5, 50)]).collect::<Vec<_>>();
+        let found = ends_of(all.iter(), &records, &now);
+        let shown: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.until.map(|until| until.seconds))).collect();
+        assert_eq!(shown, expected);
     }
 }

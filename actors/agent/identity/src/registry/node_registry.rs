@@ -2,7 +2,7 @@
 
 use prost::Message;
 use prost_types::Timestamp;
-use svc_agent_core::participant::state_of;
+use svc_agent_core::participant::instants_of;
 use svc_net::upstream::NodeClientError;
 use svc_trust::{RegistryParticipant, RegistrySchema, digest::digest_forms};
 use svc_wire::{
@@ -38,14 +38,8 @@ fn nanos(instant: Option<&Timestamp>) -> Option<i128> {
 
 /// A participant as an evaluation takes it, at a time in nanoseconds since the epoch.
 fn to_evidence(participant: &Participant, now: i128) -> RegistryParticipant {
-    RegistryParticipant {
-        id: participant.id,
-        role: participant.role().as_str_name().to_owned(),
-        schema_id: participant.schema_id,
-        effective_from: nanos(participant.effective_from.as_ref()),
-        effective_until: nanos(participant.effective_until.as_ref()),
-        state: state_of(participant, now),
-    }
+    let role = (participant.role().as_str_name(), participant.schema_id);
+    RegistryParticipant::at(now, participant.id, role, &instants_of(participant))
 }
 
 /// Participants as an evaluation takes them.

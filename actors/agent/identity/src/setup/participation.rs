@@ -2,7 +2,7 @@
 
 use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
-use svc_agent_core::participant::state_at_node;
+use svc_agent_core::participant::state_of;
 use svc_wire::{
     participant_state::ParticipantState,
     proto::{
@@ -125,7 +125,7 @@ impl<'a> Participation<'a> {
     }
 
     fn state(&self, participant: &Participant) -> ParticipantState {
-        state_at_node(participant, timestamp::unix_nanos(&self.facts.now), self.facts.generation)
+        state_of(participant, timestamp::unix_nanos(&self.facts.now))
     }
 
     fn is_candidate(&self, participant: &Participant) -> bool {
@@ -252,7 +252,7 @@ impl<'a> Participation<'a> {
         message.insert("validator_participant_id".to_owned(), validator.id.into());
         message.insert("did".to_owned(), self.facts.agent.did.as_str().into());
         if is_open {
-            // Later nodes take a participant without a beginning, and how they store it is not known: all of them take one with it.
+            // The oldest nodes take a participant without a beginning, and it never begins there: every node takes one with it.
             let begins = seconds(validator.effective_from.as_ref()).unwrap_or_default();
             let from = (self.facts.clock.seconds + self.lead_seconds()).max(begins);
             message.insert("effective_from".to_owned(), text(from).into());
@@ -368,9 +368,7 @@ impl<'a> Participation<'a> {
         if participant.op_state() == OnboardingState::Pending {
             return Some(self.validation(participant));
         }
-        // One without a beginning of its own began with its block.
-        let begin = participant.effective_from.as_ref().or(participant.created.as_ref());
-        let span = end - seconds(begin).unwrap_or(end);
+        let span = end - seconds(participant.effective_from.as_ref()).unwrap_or(end);
         if end - self.now() > EXTEND_SECONDS.min(span / 3) {
             return None;
         }

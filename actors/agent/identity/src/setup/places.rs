@@ -1,7 +1,7 @@
 //! The places of the participants that the DID needs: their schemas, and the participants under which they are made.
 
 use prost_types::Timestamp;
-use svc_agent_core::participant::state_at_node;
+use svc_agent_core::participant::state_of;
 use svc_trust::EssentialCredential;
 use svc_wire::{
     participant_state::ParticipantState,
@@ -110,7 +110,7 @@ impl SetupSource<'_> {
         if let Some(validator) = self.known_validator(participants, ParticipantRole::Issuer, &[id], now).await? {
             return Ok(Ok(self.place(schema, validator, ParticipantRole::Issuer).await?));
         }
-        let mut found = self.usable(self.registry().participants_of(id, role).await?, now);
+        let mut found = usable(self.registry().participants_of(id, role).await?, now);
         // Of several roots of one ecosystem the one that lasts longest is as good as each other.
         if role == ParticipantRole::Ecosystem {
             found.sort_by_key(|one| one.effective_until.map_or(i64::MAX, |until| until.seconds));
@@ -160,14 +160,14 @@ impl SetupSource<'_> {
         let known = self.known_validator(participants, ParticipantRole::Holder, &schemas, now).await?;
         // A credential of another issuer, or of one that has ended, would not be that of the mode.
         let is_right = |one: &Participant| {
-            issuer.is_none_or(|issuer| one.did == issuer && !self.usable(vec![one.clone()], now).is_empty())
+            issuer.is_none_or(|issuer| one.did == issuer && !usable(vec![one.clone()], now).is_empty())
         };
         if let Some(validator) = known.filter(is_right) {
             let schema = self.registry().schema(validator.schema_id).await?.unwrap_or(source.schema);
             let place = self.place(schema, validator, ParticipantRole::Holder).await?;
             return Ok(wanted(Ok(place), schemas, issuer.is_some()));
         }
-        let mut found = self.usable(self.registry().participants_of(id, ParticipantRole::Issuer).await?, now);
+        let mut found = usable(self.registry().participants_of(id, ParticipantRole::Issuer).await?, now);
         found.retain(|one| issuer.is_none_or(|issuer| one.did == issuer));
         if issuer.is_some() {
             found.truncate(1);
@@ -187,7 +187,7 @@ impl SetupSource<'_> {
     async fn named_place(&self, id: u64, now: &Timestamp) -> Result<Result<ParticipantPlace, MissingPlace>, WriteStop> {
         let found = self.registry().participant(id).await?;
         let is_issuer = |one: &Participant| one.role() == ParticipantRole::Issuer;
-        let usable = self.usable(found.into_iter().filter(is_issuer).collect(), now);
+        let usable = usable(found.into_iter().filter(is_issuer).collect(), now);
         let Some(validator) = usable.into_iter().next() else {
             return Ok(Err(own_choice(format!(
                 "participant {id} is no active ISSUER participant; --apply-to names it"
@@ -219,7 +219,7 @@ impl SetupSource<'_> {
         now: &Timestamp,
     ) -> Result<Option<Participant>, WriteStop> {
         let is_over = |one: &Participant| {
-            let state = self.state_of(one, now);
+            let state = state_of(one, timestamp::unix_nanos(now));
             !matches!(state, ParticipantState::Active | ParticipantState::Future | ParticipantState::Inactive)
         };
         let known = participants.iter().filter(|one| {
@@ -233,15 +233,12 @@ impl SetupSource<'_> {
             None => Ok(None),
         }
     }
+}
 
-    fn usable(&self, found: Vec<Participant>, now: &Timestamp) -> Vec<Participant> {
-        found.into_iter().filter(|one| self.state_of(one, now) == ParticipantState::Active).collect()
-    }
-
-    fn state_of(&self, participant: &Participant, now: &Timestamp) -> ParticipantState {
-        let generation = self.account.pipeline().release().generation;
-        state_at_node(participant, timestamp::unix_nanos(now), generation)
-    }
+/// The participants that are active at the node.
+fn usable(found: Vec<Participant>, now: &Timestamp) -> Vec<Participant> {
+    let now = timestamp::unix_nanos(now);
+    found.into_iter().filter(|one| state_of(one, now) == ParticipantState::Active).collect()
 }
 
 /// The only one of several participants. `kind` says which were looked for, and `choice` how one of several is chosen.

@@ -1,7 +1,7 @@
 //! Reads of authorizations and fee grants.
 
 use serde_json::Value;
-use svc_wire::participant_state::ParticipantState;
+use svc_wire::participant_state::{ParticipantInstants, ParticipantState};
 
 use super::entity_scan::{contains_text, is_unexpired};
 use crate::{
@@ -67,7 +67,7 @@ impl IndexReader {
         for record in records(body).iter().filter(|record| is_running(record, request.block_time)) {
             let id = record["participant_id"].as_u64().unwrap_or_default();
             let participant = self.store.entity(EntityKind::Participant, id, request.height).await?;
-            let state = participant.map(|body| ParticipantState::derive_at(&body, request.block_time));
+            let state = participant.map(|body| ParticipantInstants::of_json(&body).chain_state_at(request.block_time));
             if has_participant(state) {
                 return Ok(true);
             }

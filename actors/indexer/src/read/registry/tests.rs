@@ -183,6 +183,8 @@ async fn an_authorization_of_a_vs_operator_counts_until_the_participant_of_a_rec
         participant(3, &json!({"op_state": "PENDING", "effective_from": null})),
         participant(4, &json!({"effective_from": time(4)})),
         participant(5, &json!({"slashed": time(1)})),
+        // Validated without a beginning, as the oldest nodes store it: the chain never takes it for active.
+        participant(6, &json!({"effective_from": null})),
         // As newer nodes have it: no expiration, or that of a cycle.
         authorization(11, json!([{"participant_id": 1}])),
         authorization(12, json!([{"participant_id": 2, "expiration": time(3), "period": "1s"}])),
@@ -197,6 +199,7 @@ async fn an_authorization_of_a_vs_operator_counts_until_the_participant_of_a_rec
         // One without records, and one of a participant that the index lacks.
         authorization(31, json!([])),
         authorization(32, json!([{"participant_id": 9, "expiration": time(3)}])),
+        authorization(33, json!([{"participant_id": 6}])),
     ];
     let empty = (2..=6).map(|height| block(height, Vec::new(), &[]));
     let blocks: Vec<BlockWrite> = [block(1, changes, &[])].into_iter().chain(empty).collect();
@@ -221,5 +224,5 @@ async fn an_authorization_of_a_vs_operator_counts_until_the_participant_of_a_rec
         );
     }
     let all = ask(&reader, "de.listVSOperatorAuthorizations", (&[], "sort=id"), None).await.expect("an answer");
-    assert_eq!(all["authorizations"].as_array().map(Vec::len), Some(11));
+    assert_eq!(all["authorizations"].as_array().map(Vec::len), Some(12));
 }

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use serde_json::Value;
 use svc_net::evidence::{EvidenceBudget, FetchedEvidence, insert_evidence};
 use svc_trust::{Evidence, EvidenceFailure, EvidenceRequest, RegistryParticipant, RegistrySchema};
-use svc_wire::{participant_state::ParticipantState, timestamp::parse_instant};
+use svc_wire::{participant_state::ParticipantInstants, timestamp::parse_instant};
 use tokio::time::Instant;
 
 use super::{
@@ -237,12 +237,6 @@ impl DidEvaluator {
 
 fn participant_evidence(body: &Value, now: i128) -> RegistryParticipant {
     let number = |key: &str| body[key].as_u64().unwrap_or(0);
-    RegistryParticipant {
-        id: number("id"),
-        role: body["role"].as_str().unwrap_or_default().to_owned(),
-        schema_id: number("schema_id"),
-        effective_from: parse_instant(body, "effective_from"),
-        effective_until: parse_instant(body, "effective_until"),
-        state: ParticipantState::derive_at(body, now),
-    }
+    let role = (body["role"].as_str().unwrap_or_default(), number("schema_id"));
+    RegistryParticipant::at(now, number("id"), role, &ParticipantInstants::of_json(body))
 }

@@ -19,26 +19,21 @@ fn steps_at(
 }
 
 #[test]
-fn a_participant_without_a_beginning_is_there_where_the_node_has_it_begun() {
+fn a_participant_without_a_beginning_is_there_at_no_node() {
     let unset = || Participant { effective_from: None, created: at(NOW - 300 * DAY), ..issuer() };
-    let good = || record(Some(NOW + 100 * DAY));
+    let found = |generation, sibling: Option<Participant>| {
+        let place = ParticipantPlace { siblings: sibling.into_iter().collect(), ..place(OPEN) };
+        let records = vec![record(Some(NOW + 100 * DAY))];
+        of_participant(&SetupFacts { generation, ..facts(Ok(place), vec![unset()], records) })
+    };
     for generation in generations() {
-        let found = steps_at(generation, unset(), good());
-        let [step] = &found[..] else { panic!("{generation:?} {found:#?}") };
-        let is_begun = generation > Some(N0);
-        let expected = if is_begun { StepState::Done } else { StepState::Missing };
-        assert_eq!(step.state, expected, "{generation:?} {step:#?}");
-        assert_eq!(step.tool.is_none(), is_begun, "{generation:?} {step:#?}");
-    }
-    // It began with its block: the last third of its time is counted from there.
-    let short = || Participant { created: at(NOW - 5 * DAY), effective_until: at(NOW + DAY), ..unset() };
-    for (generation, names) in [
-        (Some(N0), &["service-issuer"][..]),
-        (Some(N1), &["service-issuer", "service-issuer-extension"]),
-        (Some(N3), &["service-issuer", "service-issuer-extension"]),
-    ] {
-        let found = steps_at(generation, short(), good());
-        assert_eq!(found.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), names, "{generation:?}");
+        let [step] = &found(generation, None)[..] else { panic!("{generation:?}") };
+        assert_eq!((step.state, step.tool.is_some()), (StepState::Missing, true), "{generation:?} {step:#?}");
+        // The oldest nodes take no other one beside it, and it cannot be revoked: the plan names it.
+        let [step] = &found(generation, Some(unset()))[..] else { panic!("{generation:?}") };
+        let stands_in_the_way = generation.is_none_or(|generation| generation == N0);
+        assert_eq!(step.tool.is_none(), stands_in_the_way, "{generation:?} {step:#?}");
+        assert_eq!(step.reason.contains("Inactive"), stands_in_the_way, "{generation:?} {step:#?}");
     }
 }
 
