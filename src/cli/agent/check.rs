@@ -243,8 +243,12 @@ async fn check_account(
                     // An allowance of an account without coins pays nothing.
                     let coins = query_balance(node, &grant.corporation, &chain.params.denom).await.unwrap_or(0);
                     budget = grant.budget.filter(|_| coins > 0);
-                    let until = grant.expires_at.as_ref().map_or("its own end".to_owned(), timestamp::iso_millis);
-                    CheckFinding::good("grant", format!("participant {} until {until}", grant.participant.id))
+                    let end = grant.expires_at.as_ref().or(grant.participant.effective_until.as_ref());
+                    let until = end.map_or_else(
+                        || "without an end".to_owned(),
+                        |end| format!("until {}", timestamp::iso_millis(end)),
+                    );
+                    CheckFinding::good("grant", format!("participant {} {until}", grant.participant.id))
                 }
                 Ok(Err(reason)) => {
                     CheckFinding::bad("grant", format!("{}; `svc agent init` shows the step", reason.as_str()))

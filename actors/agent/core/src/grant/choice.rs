@@ -30,7 +30,7 @@ pub struct AgentAccount {
 pub struct ChosenParticipant {
     /// The participant.
     pub id: u64,
-    /// End of the right; `None` where it ends with its participant.
+    /// End of the right; `None` where it ends with its participant, as each right with spend cycles does.
     pub expires_at: Option<Timestamp>,
     /// Whether the corporation pays fees for this record.
     pub with_feegrant: bool,
@@ -92,7 +92,7 @@ pub fn choose_participant(
         .max_by_key(|record| (rank(record), std::cmp::Reverse(record.participant_id)));
     let chosen = |record: &ParticipantAuthorizationRecord| ChosenParticipant {
         id: record.participant_id,
-        expires_at: end_of(record).map(timestamp::from_unix_nanos),
+        expires_at: end_of(record).filter(|_| record.period.is_none()).map(timestamp::from_unix_nanos),
         with_feegrant: record.with_feegrant,
         fees_left: (rules.has_own_limits && !record.fee_spend_limit.is_empty()).then(|| fees_left(record)),
     };
@@ -188,10 +188,10 @@ mod tests {
             (Some(101), None, true, rest(Some(101), "4")),
             (Some(100), None, true, Err(BlockedReason::GrantExpired)),
             (None, None, true, rest(None, "4")),
-            // The rest that the node states is that of the cycle that has ended.
-            (Some(101), minute, true, rest(Some(101), "4")),
-            (Some(100), minute, true, rest(Some(100), "9")),
-            (Some(1), minute, true, rest(Some(1), "9")),
+            // With a period the right ends with its participant. The rest that the node states is that of the cycle that has ended.
+            (Some(101), minute, true, rest(None, "4")),
+            (Some(100), minute, true, rest(None, "9")),
+            (Some(1), minute, true, rest(None, "9")),
             (None, minute, true, rest(None, "4")),
             // Later nodes bound fees by the common allowance alone, and no end of a cycle is that of the right.
             (Some(101), minute, false, Ok((None, None))),

@@ -22,7 +22,7 @@ pub(crate) const LIST_LIMIT: u32 = 1_024;
 pub struct AgentGrant {
     /// The participant.
     pub participant: Participant,
-    /// End of its record; `None` where the right ends with the participant.
+    /// End of the right by its record; `None` where it ends with the participant.
     pub expires_at: Option<Timestamp>,
     /// Account of the corporation.
     pub corporation: String,
