@@ -6,12 +6,14 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use svc::network::ChainAndIndexer;
 use svc_indexer::{Indexer, IndexerConfig};
+use svc_wire::proto_registry::NodeGeneration;
 use tempfile::TempDir;
 
 use super::{
     IndexerReplica, MARKETPLACE_SCENARIO, await_indexed, produce_blocks, pruned_state::store_digests, read_ok,
     read_ok_at, start_chain_and_indexer,
 };
+use crate::e2e::harness::poll_until;
 
 /// A store in a file, of a chain.
 struct StoreFile {
@@ -145,4 +147,28 @@ async fn at_random_horizons_and_starts_an_index_equals_the_chain_or_names_its_ol
             assert_eq!(found.difference_count, 0, "{words}: {:#?}", found.differences);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_equals_the_chain_after_an_upgrade_that_no_event_announces() {
+    let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
+    let (store, node) = (StoreFile::new(&grounds), &grounds.devnet.node);
+    let replica = IndexerReplica::launch(store.config()).await;
+    await_indexed(&replica.origin, *node.watch_heights().borrow()).await;
+    const RECORDS: &str = "/v4/delegation/vs-operator-authorizations?limit=1024";
+    let older = read_ok(&replica.origin, RECORDS).await.to_string();
+    assert!(older.contains("remaining_fee_spend"), "the records have caps of fees: {older}");
+
+    node.stop();
+    node.upgrade(NodeGeneration::N3).expect("upgrades");
+    node.start().expect("starts");
+    // The replica notices the release by and by, and reads with the next block.
+    poll_until("the records are read again", async || {
+        node.produce_block().expect("a block");
+        await_indexed(&replica.origin, *node.watch_heights().borrow()).await;
+        !read_ok(&replica.origin, RECORDS).await.to_string().contains("remaining_fee_spend")
+    })
+    .await;
+    let found = svc_indexer::verify_index(&store.config(), None).await.expect("compared");
+    assert_eq!(found.difference_count, 0, "{:#?}", found.differences);
 }

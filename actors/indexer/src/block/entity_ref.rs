@@ -43,6 +43,8 @@ pub enum UnresolvedRef {
     GroupById(u64),
     /// The validators above a participant: the chain pays them, and their deposits grow.
     AncestorsOf(u64),
+    /// Authorizations of VS operators that still have the form of an earlier release: an upgrade changes them without an event.
+    OlderVsOperatorAuthorizations,
 }
 
 /// Modules with stored parameters.
@@ -67,6 +69,17 @@ impl BlockFacts {
         let cause = ChangeCause { message: message.to_owned(), account: None };
         for module in PARAMETER_MODULES {
             self.record_entity(EntityRef::Params(module), &cause);
+        }
+    }
+
+    /// Records the entities that an upgrade changes without an event. Records with spend cycles have neither a cap of fees nor an end of
+    /// their own.
+    pub fn record_upgrade(&mut self, has_spend_cycles: bool) {
+        const UPGRADE: &str = "Upgrade";
+        self.record_params(UPGRADE);
+        if has_spend_cycles {
+            let cause = ChangeCause { message: UPGRADE.to_owned(), account: None };
+            self.unresolved.push(UnresolvedChange { entity: UnresolvedRef::OlderVsOperatorAuthorizations, cause });
         }
     }
 

@@ -256,7 +256,7 @@ async fn fetch_from_nodes(args: &Args, height: u64, has_successor: bool) -> Resu
         discover_entities(reader, &mut facts).await?;
     }
     if args.messages.reads_params(height) {
-        facts.record_params("Upgrade");
+        facts.record_upgrade(args.messages.has_spend_cycles());
     }
     let readings = reader.read_entities(facts.entities.keys().cloned().collect(), height).await?;
     Ok(FetchedBlock { facts, readings })

@@ -20,6 +20,8 @@ struct Known {
     version: Option<String>,
     is_unsure: bool,
     read_at: Instant,
+    /// Whether records of VS operators have neither a cap of fees nor an end of their own.
+    has_spend_cycles: bool,
     /// The parameters are read once with a block after this height: no event announces the parameters of another release.
     params_behind: Option<u64>,
 }
@@ -59,6 +61,11 @@ impl NodeMessages {
         }
     }
 
+    /// Whether records of VS operators have neither a cap of fees nor an end of their own.
+    pub fn has_spend_cycles(&self) -> bool {
+        self.with(|known| known.has_spend_cycles)
+    }
+
     /// Whether the parameters are to be read with a block.
     pub fn reads_params(&self, height: u64) -> bool {
         self.with(|known| known.params_behind.is_some_and(|behind| height > behind))
@@ -90,6 +97,8 @@ async fn read_known(node: &NodeClient) -> Result<Known, NodeDescriptorsError> {
     } else {
         tracing::info!("the node is of {description}");
     }
-    let NodeDescriptors { registry, .. } = found;
-    Ok(Known { registry: Arc::new(registry), version, is_unsure, read_at: Instant::now(), params_behind })
+    let NodeDescriptors { registry, generation, .. } = found;
+    let has_spend_cycles = generation.is_some_and(|generation| !generation.has_own_record_limits());
+    let registry = Arc::new(registry);
+    Ok(Known { registry, version, is_unsure, read_at: Instant::now(), has_spend_cycles, params_behind })
 }

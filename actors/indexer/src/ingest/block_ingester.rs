@@ -134,6 +134,15 @@ impl BlockIngester<'_> {
                     let group = view.find_group(id).await?;
                     found.extend(group.map(|(corporation_id, policy)| EntityRef::Group { corporation_id, policy }));
                 }
+                UnresolvedRef::OlderVsOperatorAuthorizations => {
+                    let kind = EntityKind::VsOperatorAuthorization;
+                    let older = view
+                        .list_before(kind)
+                        .await?
+                        .into_iter()
+                        .filter(|(_, body)| authorizations::has_older_record(body));
+                    found.extend(older.map(|(id, _)| EntityRef::VsOperatorAuthorization(id)));
+                }
                 UnresolvedRef::AncestorsOf(id) => {
                     // The store does not have a participant of this block yet; its reading does.
                     let read = match readings.get(&EntityRef::Participant(id)) {

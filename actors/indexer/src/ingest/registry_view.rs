@@ -108,6 +108,12 @@ impl<'a> RegistryView<'a> {
         Ok(found.into_iter().map(|stored| (stored.id, stored.body)).collect())
     }
 
+    /// Returns all entities of a kind before this block.
+    pub async fn list_before(&self, kind: EntityKind) -> Result<Vec<(u64, Value)>, IndexStoreError> {
+        let found = self.store.list_all(kind, self.height, &EntityFilter::default()).await?;
+        Ok(found.into_iter().map(|stored| (stored.id, stored.body)).collect())
+    }
+
     /// Returns the validators above a participant, the nearest first, each with its id.
     pub async fn list_ancestors(&self, participant: &Value) -> Result<Vec<(u64, Arc<Value>)>, IndexStoreError> {
         let mut found: Vec<(u64, Arc<Value>)> = Vec::new();

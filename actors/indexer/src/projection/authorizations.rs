@@ -76,6 +76,15 @@ pub fn vs_operator_authorization(entity: &VsOperatorAuthorization) -> Value {
     })
 }
 
+/// Whether an authorization has a record as releases before spend cycles store it: with the rest of a limit of fees, or with an end of its own.
+pub fn has_older_record(body: &Value) -> bool {
+    let is_older = |record: &Value| {
+        let has = |member: &str| record.get(member).is_some();
+        has("remaining_fee_spend") || (has("expiration") && !has("period"))
+    };
+    body["records"].as_array().is_some_and(|records| records.iter().any(is_older))
+}
+
 /// Returns a fee grant without its id, from the current allowance. A basic allowance contains only the rest of its
 /// limit. The limit itself comes from the block that granted the allowance (`is_new`), later from `before`.
 pub fn fee_grant(
@@ -128,6 +137,22 @@ mod tests {
         let inner = pack("/cosmos.feegrant.v1beta1.BasicAllowance", inner.encode_to_vec());
         let filter = AllowedMsgAllowance { allowance: Some(inner), allowed_messages: vec!["/a".into()] };
         pack("/cosmos.feegrant.v1beta1.AllowedMsgAllowance", filter.encode_to_vec())
+    }
+
+    #[test]
+    fn a_record_of_a_release_before_spend_cycles_is_told_by_its_members() {
+        let coins = json!([{"denom": "usvc", "amount": "1"}]);
+        for (record, is_older) in [
+            (json!({}), false),
+            (json!({"spend_limit": coins, "remaining_spend": coins, "fee_spend_limit": coins}), false),
+            (json!({"expiration": "2027-01-01T00:00:00.000Z", "period": "60s"}), false),
+            (json!({"expiration": "2027-01-01T00:00:00.000Z"}), true),
+            (json!({"remaining_fee_spend": coins, "period": "60s"}), true),
+        ] {
+            let body = json!({"records": [{}, record]});
+            assert_eq!(has_older_record(&body), is_older, "{body}");
+        }
+        assert!(!has_older_record(&json!({})));
     }
 
     #[test]
