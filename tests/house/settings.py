@@ -65,7 +65,7 @@ NAMED_BELOW = {
     "actors/agent/peers/src/access_granter/mod.rs": "a reason in records and answers of the agent",
     "actors/agent/peers/src/delivery/mod.rs": "a reason in records and answers of the agent",
     "actors/agent/peers/src/gate/mod.rs": "a reason in records and answers of the agent",
-    "actors/agent/src/boot/mod.rs": "a reason in records and answers of the agent",
+    "actors/agent/src/boot/error.rs": "a reason in records and answers of the agent",
     "actors/agent/store/src/error.rs": "an error of the store that its command prints",
     "actors/agent/store/src/portable/error.rs": "an error of the store that its command prints",
     "actors/agent/store/src/sealing.rs": "an error of the store that its command prints",
