@@ -8,7 +8,7 @@ use svc_net::host_policy::HostPolicy;
 use svc_peer::{AgentAddress, AgentApi, PeerClient};
 use tokio::time::timeout;
 
-use super::flow_demo::{FlowDemo, STEP_TIMEOUT};
+use super::flow_session::{FlowSession, STEP_TIMEOUT};
 use crate::cli::{output::print_line, peer::trust::describe};
 
 /// The service of the scenario with the agent, and its schema.
@@ -20,7 +20,7 @@ fn grade(grade: &str) -> Map<String, Value> {
 }
 
 /// Runs the part. `agent` is the admin API of the validator, for `svc peer trust`.
-pub(super) async fn run(demo: &FlowDemo<'_>, agent: AgentAddress) -> anyhow::Result<()> {
+pub(super) async fn run(demo: &FlowSession<'_>, agent: AgentAddress) -> anyhow::Result<()> {
     let devnet = &demo.network.devnet;
     let mut elder = FirstAgent::start(devnet, SERVICE)?;
     let did = elder.did().to_owned();
@@ -42,7 +42,7 @@ pub(super) async fn run(demo: &FlowDemo<'_>, agent: AgentAddress) -> anyhow::Res
 }
 
 /// It applies at an agent of this project, and renews without claims.
-async fn apply(demo: &FlowDemo<'_>, elder: &mut FirstAgent<'_>) -> anyhow::Result<()> {
+async fn apply(demo: &FlowSession<'_>, elder: &mut FirstAgent<'_>) -> anyhow::Result<()> {
     let validator = demo.agent_did(0)?;
     let issuer = demo.network.devnet.address("flows.license.issuer").to_owned();
     let flow = elder.apply(&validator, &issuer, grade("B")).await?;
@@ -82,7 +82,7 @@ async fn apply(demo: &FlowDemo<'_>, elder: &mut FirstAgent<'_>) -> anyhow::Resul
 }
 
 /// It validates an agent of this project, and issues the credential.
-async fn validate(demo: &FlowDemo<'_>, elder: &mut FirstAgent<'_>, schema_credential: &str) -> anyhow::Result<()> {
+async fn validate(demo: &FlowSession<'_>, elder: &mut FirstAgent<'_>, schema_credential: &str) -> anyhow::Result<()> {
     let applicant = demo.agent_did(1)?;
     let issuer: u64 = elder.saved(&format!("{SCHEMA}.issuer"))?.parse()?;
     let started = json!({"role": "HOLDER", "validator_participant_id": issuer, "did": applicant});
