@@ -43,4 +43,5 @@ pub mod secrets;
 pub mod settings;
 mod shutdown;
 mod status;
+mod tools;
 mod visible_text;

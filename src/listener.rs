@@ -1,5 +1,7 @@
 //! The listeners of the front ends: binding, limits, encryption, and the checks that precede every route.
 
+pub(crate) mod starting;
+
 use std::{
     io,
     net::{SocketAddr, TcpListener},

@@ -22,9 +22,9 @@ use crate::{
     genesis_file::GenesisFile,
     node::{HeaderTimeMode, Node, NodeConfig, NodeError},
     scenario::{
-        AgentSpec, GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, SeedError,
-        build_genesis, run_scenario,
+        AgentSpec, GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, SeedError, build_genesis,
     },
+    seeding::run_scenario,
     services::{DevnetServices, EcosystemSpec, ServiceProvisioner, ServicesError, StoredServices},
 };
 use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisState, UpgradePlan, UpgradeSchedule};

@@ -24,6 +24,7 @@
 
 mod devnet;
 mod genesis_file;
+mod seeding;
 
 pub mod control;
 pub mod first_generation;

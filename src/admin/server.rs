@@ -21,10 +21,7 @@ use super::{
     public::{PublicApi, public_router},
     routes::{serve_address, serve_socket},
 };
-use crate::{
-    listener::{self, ListenerConfig, bind_listener},
-    status::StartupResponder,
-};
+use crate::listener::{self, ListenerConfig, bind_listener, starting::StartupResponder};
 
 /// The listener of the admin API, and the trust in its callers.
 #[derive(Debug, Clone)]

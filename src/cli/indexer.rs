@@ -11,9 +11,8 @@ use super::output::{OutputForm, print_content};
 use crate::{
     config::IndexerServerConfig,
     indexer::{IndexerApi, serve},
-    listener::bind_listener,
+    listener::{bind_listener, starting::StartupResponder},
     shutdown::stop_signal,
-    status::StartupResponder,
 };
 
 #[derive(Debug, Subcommand)]

@@ -11,11 +11,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     config::{HttpTransportConfig, ServeConfig, TransportConfig, named_boot_error},
-    listener::{ListenerConfig, bind_listener},
+    listener::{ListenerConfig, bind_listener, starting::StartupResponder},
     mcp::{HttpServer, HttpServerConfig, McpSession, ServerSlot, Startup, StartupPublisher, ToolSelection, ToolServer},
     principals::{OauthVerifier, PeerVerifier},
     shutdown::{DRAIN_TIMEOUT, stop_signal},
-    status::StartupResponder,
 };
 
 /// Boots the operator, serves until a stop signal or until its supervisor gives up, and drains.

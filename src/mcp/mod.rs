@@ -28,11 +28,10 @@ use tokio::sync::watch;
 
 use catalog::ToolCatalog;
 
+pub use crate::tools::{SURFACES, TableError, ToolEffect, ToolNames};
+
 pub use call::error_result;
-pub use catalog::{
-    CallPolicy, CatalogError, DESTRUCTIVE_VERBS, PolicyRule, SURFACES, ToolEffect, ToolNames, ToolPattern,
-    ToolSelection,
-};
+pub use catalog::{CallPolicy, CatalogError, DESTRUCTIVE_VERBS, PolicyRule, ToolPattern, ToolSelection};
 pub use extension::{McpExtension, NoExtension};
 pub use handler::McpSession;
 pub use http::{HttpServer, HttpServerConfig, HttpServerError, check_message};

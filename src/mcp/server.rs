@@ -7,10 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     call::ConfirmationStore,
-    catalog::{SURFACES, ToolCatalog},
+    catalog::ToolCatalog,
     notifications::{SessionSubscribers, VisibleState},
     prompts::PromptCatalog,
 };
+use crate::tools::SURFACES;
 
 /// A tool server, independent of its transport.
 pub struct ToolServer {

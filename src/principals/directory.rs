@@ -21,7 +21,7 @@ use super::{
     file::{self, FilePrincipal, PEERS_LINE, TokenDigest, token_digest},
     principal::Principal,
 };
-use crate::mcp::ToolNames;
+use crate::tools::ToolNames;
 
 /// Time between looks at the file. Every file system has the state of a file, and not every one reports changes.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);

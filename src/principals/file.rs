@@ -9,7 +9,7 @@ use svc_wire::timestamp;
 use wildmatch::WildMatch;
 
 use super::principal::{Principal, PrincipalRights};
-use crate::mcp::{SURFACES, ToolNames};
+use crate::tools::{SURFACES, ToolNames};
 
 /// SHA-256 of a token.
 pub type TokenDigest = [u8; 32];

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use svc_operator::{DEFAULT_PRINCIPAL, FeeLimits};
 use wildmatch::WildMatch;
 
-use crate::mcp::ToolEffect;
+use crate::tools::ToolEffect;
 
 /// The holder of a token.
 #[derive(Debug, Clone, PartialEq)]

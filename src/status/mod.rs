@@ -2,8 +2,6 @@
 
 mod health;
 mod metrics;
-mod starting;
 
 pub(crate) use health::{HealthStatus, health_response};
 pub(crate) use metrics::metrics_response;
-pub(crate) use starting::StartupResponder;

@@ -2,9 +2,9 @@
 
 use svc_net::upstream::NodeClient;
 
-use crate::{
-    journal::store::{BlockPin, HistoryPins, JournalStore},
-    recovery::RecoveryError,
+use crate::journal::{
+    error::RecoveryError,
+    store::{BlockPin, HistoryPins, JournalStore},
 };
 
 /// Compares the blocks that the journal has pinned with those of the node, then pins the newest block of the node.

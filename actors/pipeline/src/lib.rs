@@ -60,14 +60,14 @@ pub use estimate::{EstimateError, TxEstimate};
 pub use journal::{
     JournalHandle,
     core::RecoverySummary,
-    error::{JournalError, JournalLoss},
+    error::{JournalError, JournalLoss, RecoveryError},
     health::JournalFailure,
     inspection::{JournalReport, back_up_journal, verify_journal},
     record::JournalRecord,
     store::JournalPlace,
 };
 pub use pipeline::{Pipeline, PipelineError, PipelineParts, WriteAnswer};
-pub use recovery::{RecoveredJournal, RecoveryError};
+pub use recovery::RecoveredJournal;
 pub use signer::{SignerHandle, TextSignature, window::WindowBound};
 pub use write::{
     error::{SubmitError, WriteError, WriteFailure},

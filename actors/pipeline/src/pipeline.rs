@@ -38,9 +38,9 @@ use crate::{
     config::{MAX_ACTIVE_WRITES, PipelineConfig},
     confirmer::{self, Confirmer, ConfirmerHandle, SigningAccount, block_reader::read_result},
     estimate::{CostEstimator, EstimateError, TxEstimate},
-    journal::{JournalHandle, JournalWriter, core::RecoverySummary},
+    journal::{JournalHandle, JournalWriter, core::RecoverySummary, error::RecoveryError},
     node_link::{self, NodeLink},
-    recovery::{RecoveredJournal, RecoveryError},
+    recovery::RecoveredJournal,
     signer::{self, Signer, SignerHandle, gas_history::GasHistory},
     write::{
         error::WriteFailure,

@@ -1,18 +1,22 @@
 //! Scenarios: the genesis accounts of a fresh devnet, and the steps that are sent to its chain as signed transactions.
 //!
 //! [`Scenario`] is the file format and loads the shipped scenarios, [`ScenarioRunner`] sends the transactions of a step over the RPC of the
-//! node, and `run_scenario` runs all steps with the services they ask for.
+//! node. `seeding` runs all steps with the services they ask for.
 
 mod authority;
 mod batch;
 mod genesis;
-mod run;
 mod runner;
+mod service_spec;
 mod spec;
 
 pub(crate) use genesis::build_genesis;
-pub(crate) use run::run_scenario;
 pub use runner::{GAS_PRICE_MICROS, ScenarioAccount, ScenarioRunner, SeedError, delegable_types, send_foreign_tx};
+pub use service_spec::{
+    AnchorTiming, CredentialFormat, CredentialSpec, DidServiceSpec, EcosystemSpec, ExpectedVerdict, HolderOnboarding,
+    IntendedFlaw, IssuerOnboarding, IssuerSpec, ParticipantOutcome, ProvisioningPhase, SchemaSpec, ServiceDidMethod,
+    ServiceForm, ServiceSpec,
+};
 pub use spec::{
     AccountSpec, AgentSpec, GenesisSpec, MessageSpec, OperatorSlotSpec, Scenario, ScenarioError, ScenarioStep,
 };

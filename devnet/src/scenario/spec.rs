@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use svc_ledger::GenesisRate;
 
-use crate::services::{EcosystemSpec, ProvisioningPhase, SchemaSpec, ServiceSpec};
+use super::service_spec::{EcosystemSpec, ProvisioningPhase, SchemaSpec, ServiceSpec};
 
 const MARKETPLACE_TOML: &str = include_str!("../../scenarios/marketplace.toml");
 const SERVICES_TOML: &str = include_str!("../../scenarios/services.toml");

@@ -7,10 +7,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_trust::proof::ProofKey;
 
-use super::{
-    first_form,
-    spec::{IntendedFlaw, ServiceDidMethod, ServiceForm},
-};
+use super::first_form;
+use crate::scenario::{IntendedFlaw, ServiceDidMethod, ServiceForm};
 
 /// Label of the key of every service.
 pub const MAIN_KEY_LABEL: &str = "key-1";

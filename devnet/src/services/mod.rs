@@ -14,8 +14,12 @@ mod identity;
 mod page_server;
 mod provisioner;
 mod running;
-mod spec;
 
+pub use crate::scenario::{
+    AnchorTiming, CredentialFormat, CredentialSpec, DidServiceSpec, EcosystemSpec, ExpectedVerdict, HolderOnboarding,
+    IntendedFlaw, IssuerOnboarding, IssuerSpec, ParticipantOutcome, ProvisioningPhase, SchemaSpec, ServiceDidMethod,
+    ServiceForm, ServiceSpec,
+};
 pub use did_log::DidLogWriteError;
 pub use error::ServicesError;
 pub use identity::{MAIN_KEY_LABEL, SECOND_KEY_LABEL, ServiceIdentity, verification_method};
@@ -23,8 +27,3 @@ pub use page_server::{DID_LOG_CONTENT_TYPE, JSON_CONTENT_TYPE, PageAnswers, Stat
 pub(crate) use provisioner::ServiceProvisioner;
 pub(crate) use running::StoredServices;
 pub use running::{DevnetService, DevnetServices, presentation_path, schema_path};
-pub use spec::{
-    AnchorTiming, CredentialFormat, CredentialSpec, DidServiceSpec, EcosystemSpec, ExpectedVerdict, HolderOnboarding,
-    IntendedFlaw, IssuerOnboarding, IssuerSpec, ParticipantOutcome, ProvisioningPhase, SchemaSpec, ServiceDidMethod,
-    ServiceForm, ServiceSpec,
-};

@@ -26,8 +26,8 @@ use super::{
     first_log::FirstLogWriter,
     identity::{MAIN_KEY_LABEL, ServiceIdentity, verification_method},
     page_server::{DID_LOG_CONTENT_TYPE, JSON_CONTENT_TYPE, PageAnswers, PageServer, PageStore, StaticPage},
-    spec::{CredentialFormat, ExpectedVerdict, ServiceDidMethod, ServiceForm},
 };
+use crate::scenario::{CredentialFormat, ExpectedVerdict, ServiceDidMethod, ServiceForm};
 
 /// A service and its expected verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

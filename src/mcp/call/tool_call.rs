@@ -16,12 +16,15 @@ use super::{
     next_step::spell_out,
     receipt_view::tx_content,
 };
-use crate::mcp::{
-    catalog::{CallPolicy, CatalogEntry, INCLUDE_EVENTS, ToolAction, ToolEffect, WalletTool},
-    server::ToolServer,
-    session::ToolCaller,
+use crate::{
+    mcp::{
+        catalog::{CallPolicy, CatalogEntry, INCLUDE_EVENTS, ToolAction, WalletTool},
+        server::ToolServer,
+        session::ToolCaller,
+    },
+    principals::Principal,
+    tools::ToolEffect,
 };
-use crate::principals::Principal;
 
 /// The outcome of a call that did not fail.
 pub enum CallOutcome {

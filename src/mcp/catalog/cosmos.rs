@@ -3,10 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    definition::{ToolDefinition, ToolEffect, min_height_schema},
+    definition::{ToolDefinition, min_height_schema},
     idx::DEFAULT_ROWS,
-    table::{CatalogError, ToolRow, read_table},
+    table::{CatalogError, ToolRow},
 };
+use crate::tools::{ToolEffect, read_table};
 
 /// A read of the node as a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]

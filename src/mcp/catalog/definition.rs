@@ -1,34 +1,17 @@
 //! The definition of a tool, before it becomes an entry of the catalog.
 
 use rmcp::model::ToolAnnotations;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The effect of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ToolEffect {
-    /// Changes nothing.
-    Reads,
-    /// Adds something; each call adds another.
-    Creates,
-    /// Sets something; a second call changes nothing more.
-    Sets,
-    /// Sets something and discards the previous value.
-    Replaces,
-    /// Ends something, or cannot be undone.
-    Ends,
-}
+use crate::tools::ToolEffect;
 
-impl ToolEffect {
-    /// The hints of MCP for the effect.
-    pub(super) fn tool_annotations(self, title: &str) -> ToolAnnotations {
-        ToolAnnotations::with_title(title)
-            .read_only(self == Self::Reads)
-            .destructive(matches!(self, Self::Replaces | Self::Ends))
-            .idempotent(matches!(self, Self::Reads | Self::Sets | Self::Replaces))
-            .open_world(true)
-    }
+/// The hints of MCP for an effect.
+pub(super) fn tool_annotations(effect: ToolEffect, title: &str) -> ToolAnnotations {
+    ToolAnnotations::with_title(title)
+        .read_only(effect == ToolEffect::Reads)
+        .destructive(matches!(effect, ToolEffect::Replaces | ToolEffect::Ends))
+        .idempotent(matches!(effect, ToolEffect::Reads | ToolEffect::Sets | ToolEffect::Replaces))
+        .open_world(true)
 }
 
 /// A tool without its action.

@@ -10,7 +10,7 @@ use svc_wire::error_envelope::ErrorEnvelope;
 use super::{
     arguments::{ArgumentViolation, invalid_arguments},
     cosmos::CosmosTool,
-    definition::{MAX_HEIGHT, ToolDefinition, ToolEffect},
+    definition::{MAX_HEIGHT, ToolDefinition, tool_annotations},
     graph::GraphTool,
     idx::IdxTool,
     ledger::LedgerTool,
@@ -21,7 +21,7 @@ use super::{
     vsa::VsaTool,
     wallet::WalletTool,
 };
-use crate::principals::ToolFacts;
+use crate::{principals::ToolFacts, tools::ToolEffect};
 
 /// The action of a tool.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl CatalogEntry {
         let tool = Tool::new(name, description, Arc::new(listed_input))
             .with_title(title.clone())
             .with_raw_output_schema(Arc::new(listed_output))
-            .with_annotations(effect.tool_annotations(&title));
+            .with_annotations(tool_annotations(effect, &title));
         Ok(Self { tool, action, effect, call_policy, is_unlisted, schema, validator })
     }
 

@@ -4,9 +4,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    definition::{ToolDefinition, ToolEffect, min_height_schema},
-    table::{CatalogError, ToolRow, read_table},
+    definition::{ToolDefinition, min_height_schema},
+    table::{CatalogError, ToolRow},
 };
+use crate::tools::{TableError, ToolEffect, read_table};
 
 /// A query of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(super) fn tools() -> Result<Vec<(ToolDefinition, GraphTool)>, CatalogError> 
                 (None, Some(surface)) => GraphQuery::SurfaceSearch(surface),
                 _ => {
                     let reason = format!("{} has not exactly one of query and surface", row.name);
-                    return Err(CatalogError::Table { surface: "graph", reason });
+                    return Err(CatalogError::Table(TableError { surface: "graph", reason }));
                 }
             };
             let mut definition = row.into_definition(ToolEffect::Reads);

@@ -13,9 +13,10 @@ use svc_wire::{
 
 use super::{
     arguments::{ArgumentViolation, PATH_SEGMENT, dot_segment_violations},
-    definition::{ListedArguments, MAX_HEIGHT, ToolDefinition, ToolEffect, min_height_schema},
-    table::{CatalogError, read_table},
+    definition::{ListedArguments, MAX_HEIGHT, ToolDefinition, min_height_schema},
+    table::CatalogError,
 };
+use crate::tools::{TableError, ToolEffect, read_table};
 
 /// A read as a tool.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +85,8 @@ pub(super) fn tools() -> Result<Vec<(ToolDefinition, IdxTool)>, CatalogError> {
         .into_iter()
         .map(|text| {
             let found = find_endpoint(&text.operation);
-            let missing = |error: ReadTableError| CatalogError::Table { surface: "idx", reason: error.to_string() };
+            let missing =
+                |error: ReadTableError| CatalogError::Table(TableError { surface: "idx", reason: error.to_string() });
             let tool = IdxTool { endpoint: found.map_err(missing)? };
             Ok((tool.definition(&text), tool))
         })

@@ -13,9 +13,10 @@ use svc_wire::{
 
 use super::{
     arguments::ArgumentViolation,
-    definition::{ListedArguments, ToolDefinition, ToolEffect},
-    table::{CatalogError, read_table},
+    definition::{ListedArguments, ToolDefinition},
+    table::CatalogError,
 };
+use crate::tools::{ToolEffect, read_table};
 
 /// The role of an account that the server fills into a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -9,7 +9,6 @@ mod graph;
 mod idx;
 mod ledger;
 mod listed_schema;
-mod names;
 mod normalization;
 mod selection;
 mod table;
@@ -26,14 +25,14 @@ use svc_operator::RegistryChain;
 
 use definition::ToolDefinition;
 
+use crate::tools::{TableError, tool_names_in};
+
 pub use arguments::{ArgumentViolation, invalid_arguments};
 pub use cosmos::{CosmosQuery, CosmosTool, QueryDefaults};
-pub use definition::ToolEffect;
 pub use entry::{CatalogEntry, ToolAction};
 pub use graph::{GraphQuery, GraphTool};
 pub use idx::{DEFAULT_ROWS, IdxTool, ListShape, NextPage};
 pub use ledger::{AccountRole, INCLUDE_EVENTS, LedgerTool};
-pub use names::{SURFACES, ToolNames, tool_names_in};
 pub use selection::{CallPolicy, DESTRUCTIVE_VERBS, PolicyRule, ToolPattern, ToolSelection};
 pub use table::CatalogError;
 pub use vsa::VsaTool;
@@ -42,7 +41,7 @@ pub use wallet::WalletTool;
 /// The tool that shows the state of the server, which needs no chain.
 pub fn status_entry(selection: &ToolSelection) -> Result<CatalogEntry, CatalogError> {
     let status = wallet::tools()?.into_iter().find(|(_, tool)| *tool == Some(WalletTool::GetStatus));
-    let missing = || CatalogError::Table { surface: "wallet", reason: "it has no getStatus".to_owned() };
+    let missing = || CatalogError::Table(TableError { surface: "wallet", reason: "it has no getStatus".to_owned() });
     let (definition, _) = status.ok_or_else(missing)?;
     CatalogEntry::new(definition, ToolAction::Wallet(WalletTool::GetStatus), selection)
 }

@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use super::definition::{MAX_HEIGHT, ToolEffect};
+use super::definition::MAX_HEIGHT;
+use crate::tools::ToolEffect;
 
 /// Brings arguments into the form of their strict schema. An optional argument that is null is absent, and so is a filter of a read
 /// with an empty text that the schema refuses: frameworks fill every optional argument in. An empty text of a write stays, and is

@@ -2,7 +2,7 @@
 
 use wildmatch::WildMatch;
 
-use super::{definition::ToolEffect, names::ToolNames};
+use crate::tools::{CORE_TOOLSET, ToolEffect, ToolNames};
 
 /// A pattern over tool names; `*` matches any text.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,10 +67,6 @@ pub struct PolicyRule {
     /// Their policy.
     pub policy: CallPolicy,
 }
-
-/// The toolset for hosts that send every listed tool to their model: each write to the chain, and the reads that a plan begins and
-/// ends with. The other reads are called through `svc.wallet.readTool`.
-pub const CORE_TOOLSET: &str = "core";
 
 /// The reads of the core.
 const CORE_READS: [&str; 8] = [

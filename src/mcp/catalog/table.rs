@@ -1,10 +1,11 @@
-//! Reading of the embedded tables.
+//! The rows of the embedded tables, and the tools that follow from them.
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use svc_wire::{proto_registry::ProtoRegistryError, syntax::DID_PATTERN};
 
-use super::definition::{ListedArguments, ToolDefinition, ToolEffect};
+use super::definition::{ListedArguments, ToolDefinition};
+use crate::tools::{TableError, ToolEffect};
 
 /// The embedded tables cannot be used with this chain.
 #[derive(Debug, thiserror::Error)]
@@ -16,13 +17,8 @@ pub enum CatalogError {
     #[error("the node takes no message of any tool as this release means it: {0}")]
     NothingTaken(String),
     /// A table cannot be read.
-    #[error("table of {surface}: {reason}")]
-    Table {
-        /// Surface of the table.
-        surface: &'static str,
-        /// The problem.
-        reason: String,
-    },
+    #[error(transparent)]
+    Table(#[from] TableError),
     /// An input schema is not a JSON Schema.
     #[error("input schema of {tool}: {reason}")]
     InputSchema {
@@ -31,11 +27,6 @@ pub enum CatalogError {
         /// The problem.
         reason: String,
     },
-}
-
-/// Parses the table of a surface. Fails when the text is not a list of such rows.
-pub(super) fn read_table<T: DeserializeOwned>(surface: &'static str, text: &str) -> Result<Vec<T>, CatalogError> {
-    serde_json::from_str(text).map_err(|error| CatalogError::Table { surface, reason: error.to_string() })
 }
 
 /// A row of a table that contains whole schemas.

@@ -3,6 +3,7 @@ use svc_operator::{ChainParams, FeePolicy};
 use svc_wire::proto_registry::{Namespace, ProtoRegistry};
 
 use super::*;
+use crate::tools::{SURFACES, ToolEffect, ToolNames};
 
 fn catalog() -> ToolCatalog {
     let registry = ProtoRegistry::compiled(&Namespace::compiled()).expect("compiled descriptors load");

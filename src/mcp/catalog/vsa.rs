@@ -9,9 +9,10 @@ use svc_wire::syntax::plain_text;
 
 use super::{
     arguments::{ArgumentViolation, PATH_SEGMENT, dot_segment_violations},
-    definition::{ToolDefinition, ToolEffect},
-    table::{CatalogError, ToolRow, read_table},
+    definition::ToolDefinition,
+    table::{CatalogError, ToolRow},
 };
+use crate::tools::{TableError, ToolEffect, read_table};
 
 /// A request as a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub(super) fn tools() -> Result<Vec<(ToolDefinition, VsaTool)>, CatalogError> {
     let rows: Vec<VsaRow> = read_table("vsa", include_str!("data/vsa.json"))?;
     rows.into_iter()
         .map(|VsaRow { row, method, path, place, effect }| {
-            let broken = |reason: String| CatalogError::Table { surface: "vsa", reason };
+            let broken = |reason: String| CatalogError::Table(TableError { surface: "vsa", reason });
             let verb = row.name.rsplit('.').next().unwrap_or_default();
             let operation = OPERATIONS.into_iter().find(|operation| *operation == verb);
             let operation = operation.ok_or_else(|| broken(format!("no operation {verb}")))?;

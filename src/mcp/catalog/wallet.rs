@@ -2,9 +2,10 @@
 //! no request.
 
 use super::{
-    definition::{ToolDefinition, ToolEffect},
-    table::{CatalogError, ToolRow, read_table},
+    definition::ToolDefinition,
+    table::{CatalogError, ToolRow},
 };
+use crate::tools::{ToolEffect, read_table};
 
 /// A tool of the wallet surface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

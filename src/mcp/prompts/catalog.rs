@@ -183,7 +183,7 @@ fn argument_text(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::catalog::tool_names_in;
+    use crate::tools::tool_names_in;
 
     #[test]
     fn every_prompt_renders_with_all_arguments_and_with_the_required_ones() {

@@ -9,7 +9,7 @@ use rmcp::{
 use serde_json::json;
 
 use super::catalog::PromptError;
-use crate::mcp::{catalog::tool_names_in, server::ToolServer};
+use crate::{mcp::server::ToolServer, tools::tool_names_in};
 
 impl ToolServer {
     /// Renders a prompt, with a list of its tools that are unavailable now. Fails for an unknown prompt and for wrong arguments.

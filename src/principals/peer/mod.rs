@@ -25,7 +25,7 @@ use super::{
     directory::PrincipalDirectory,
     principal::Principal,
 };
-use crate::mcp::ToolNames;
+use crate::tools::ToolNames;
 
 /// The one text for every token that is not accepted.
 const REJECTED: &str = "the token is not valid for this endpoint";

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wildmatch::WildMatch;
 
-use crate::{mcp::ToolNames, principals::PrincipalRights};
+use crate::{principals::PrincipalRights, tools::ToolNames};
 
 /// The surfaces that a peer may read.
 const PEER_SURFACES: [&str; 3] = ["idx", "graph", "cosmos"];
@@ -47,7 +47,7 @@ pub(super) fn rights_of(scopes: &[String], names: &ToolNames, line: Option<&Prin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{mcp::ToolEffect, principals::ToolFacts};
+    use crate::{principals::ToolFacts, tools::ToolEffect};
 
     #[test]
     fn a_peer_reads_the_registry_as_far_as_its_scopes_go_and_nothing_else() {

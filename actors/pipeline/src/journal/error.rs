@@ -108,3 +108,49 @@ pub struct JournalLoss {
     /// Commits in the database.
     pub found: i64,
 }
+
+/// The journal cannot be recovered.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoveryError {
+    /// The journal failed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The node has another block at a height that the journal has pinned.
+    #[error(
+        "{location} belongs to a chain with block {pinned} at height {height}, the node has block {found} there: it is another \
+         chain, or one that was started a second time; give it a journal of its own"
+    )]
+    OtherHistory {
+        /// Location of the journal.
+        location: String,
+        /// Height of the block.
+        height: u64,
+        /// Hash of the block in the journal.
+        pinned: String,
+        /// Hash of the block at the node.
+        found: String,
+    },
+    /// The journal lacks records, and the nodes do not state the account or do not answer for a block.
+    #[error(
+        "{location} lacks records of the account, and no node answers for its blocks: nothing can be signed before they are read"
+    )]
+    NotRestored {
+        /// Location of the journal.
+        location: String,
+    },
+    /// The journal is ahead of the chain.
+    #[error(
+        "{location} has a transaction with sequence {used_sequence} in a block, the chain at height {height} expects {expected_sequence}: \
+         it is the journal of another chain of this name"
+    )]
+    ChainMismatch {
+        /// Location of the journal.
+        location: String,
+        /// Highest sequence in a block according to the journal.
+        used_sequence: u64,
+        /// Height of the node.
+        height: u64,
+        /// Sequence that the node expects.
+        expected_sequence: u64,
+    },
+}

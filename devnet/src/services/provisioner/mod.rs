@@ -14,9 +14,11 @@ use super::{
     identity::ServiceIdentity,
     page_server::PageStore,
     running::{DevnetService, DevnetServices, localhost_origin},
-    spec::{AnchorTiming, EcosystemSpec, ExpectedVerdict, IntendedFlaw, ProvisioningPhase, SchemaSpec, ServiceSpec},
 };
-use crate::scenario::{Scenario, ScenarioRunner, SeedError};
+use crate::scenario::{
+    AnchorTiming, EcosystemSpec, ExpectedVerdict, IntendedFlaw, ProvisioningPhase, Scenario, ScenarioRunner,
+    SchemaSpec, SeedError, ServiceSpec,
+};
 
 /// Key of a credential.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,21 +4,22 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::{
-    selection::CORE_TOOLSET,
-    table::{CatalogError, read_table},
-};
+use super::table::{TableError, read_table};
 
 /// The surfaces. The second segment of a tool's name is its surface.
 pub const SURFACES: [&str; 6] = ["ledger", "idx", "graph", "vsa", "cosmos", "wallet"];
 
+/// The toolset for hosts that send every listed tool to their model: each write to the chain, and the reads that a plan begins and
+/// ends with. The other reads are called through `svc.wallet.readTool`.
+pub const CORE_TOOLSET: &str = "core";
+
 const TABLES: [(&str, &str); 6] = [
-    ("ledger", include_str!("data/ledger.json")),
-    ("idx", include_str!("data/idx.json")),
-    ("graph", include_str!("data/graph.json")),
-    ("vsa", include_str!("data/vsa.json")),
-    ("cosmos", include_str!("data/cosmos.json")),
-    ("wallet", include_str!("data/wallet.json")),
+    ("ledger", include_str!("../mcp/catalog/data/ledger.json")),
+    ("idx", include_str!("../mcp/catalog/data/idx.json")),
+    ("graph", include_str!("../mcp/catalog/data/graph.json")),
+    ("vsa", include_str!("../mcp/catalog/data/vsa.json")),
+    ("cosmos", include_str!("../mcp/catalog/data/cosmos.json")),
+    ("wallet", include_str!("../mcp/catalog/data/wallet.json")),
 ];
 
 /// The names of all tools.
@@ -38,7 +39,7 @@ enum NameRow {
 
 impl ToolNames {
     /// Reads the names from the embedded tables. Fails when a table cannot be read.
-    pub fn load() -> Result<Self, CatalogError> {
+    pub fn load() -> Result<Self, TableError> {
         let (mut tools, mut messages) = (Vec::new(), Vec::new());
         for (surface, text) in TABLES {
             for row in read_table::<NameRow>(surface, text)? {

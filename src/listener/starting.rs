@@ -11,8 +11,8 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::HealthStatus;
-use crate::listener::{self, ListenerConfig};
+use super::ListenerConfig;
+use crate::status::HealthStatus;
 
 /// Longest wait for the connections of a start.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ impl StartupResponder {
     {
         let router = Router::new().fallback(move || std::future::ready(starting_response(missing())));
         let stop = CancellationToken::new();
-        let task = listener::serve(name, socket, router, front, stop.clone())?;
+        let task = super::serve(name, socket, router, front, stop.clone())?;
         Ok(Self { stop, task })
     }
 

@@ -1,10 +1,9 @@
 //! Runs all steps of a scenario, with its services.
 
-use super::{
-    runner::{ScenarioRunner, SeedError},
-    spec::Scenario,
+use crate::{
+    scenario::{Scenario, ScenarioRunner, SeedError},
+    services::ServiceProvisioner,
 };
-use crate::services::ServiceProvisioner;
 
 /// Runs the steps in order. `provisioner` makes the services that a step asks for; fails if such a step has none.
 pub(crate) async fn run_scenario(
