@@ -7,10 +7,12 @@ use axum::{
 use svc_agent::BlockedReason;
 
 use super::{
-    answer::{Answer, iso_seconds, to_response},
     api::AdminApi,
-    request::QueryParameters,
-    schema::{AgentInfo, DocumentInfo, ErrorBody, EventsInfo, Health, ReadRefusals, ResolutionInfo},
+    format::{
+        answer::{Answer, iso_seconds, to_response},
+        request::QueryParameters,
+        schema::{AgentInfo, DocumentInfo, ErrorBody, EventsInfo, Health, ReadRefusals, ResolutionInfo},
+    },
 };
 
 /// The agent's DID, its document and its events.

@@ -7,7 +7,7 @@ use axum::{
 use minijinja::{Environment, UndefinedBehavior, context};
 use utoipa::openapi::OpenApi;
 
-use super::answer::{no_store, set_header};
+use super::format::answer::{no_store, set_header};
 
 const TEMPLATE: &str = include_str!("docs.html");
 

@@ -18,7 +18,7 @@ use svc_net::{
 };
 use svc_wire::endpoint_access::{DOCUMENT_FILE, JWKS_FILE, REVOKED_FILE};
 
-use super::answer::set_header;
+use super::format::answer::set_header;
 
 /// The state of the public routes.
 #[derive(Clone)]

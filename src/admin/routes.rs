@@ -27,13 +27,15 @@ use utoipa::openapi::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    access, agent_info,
-    answer::{no_store, refuse},
+    agent_info,
     api::AdminApi,
     caller::{Caller, Peer},
-    credentials,
     docs_page::docs_page,
-    events, export, flows, keys, login, peer_exchanges, peers, service_endpoints, setup,
+    flows::requests as flows,
+    format::answer::{no_store, refuse},
+    identity::{credentials, keys, login, service_endpoints, setup},
+    peers::{access, conversations, exchanges},
+    store::{events, export},
 };
 use crate::{
     listener::{self, ListenerConfig},
@@ -61,18 +63,18 @@ fn described_routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(credentials::list_issued, credentials::issue))
         .routes(routes!(credentials::list_schemas))
         .routes(routes!(keys::rotate))
-        .routes(routes!(peers::list_protocols))
-        .routes(routes!(peers::list_connections, peers::open_connection))
-        .routes(routes!(peers::get_connection, peers::delete_connection))
-        .routes(routes!(peers::send_invitation))
-        .routes(routes!(peers::list_basic_messages, peers::send_basic_message))
-        .routes(routes!(peer_exchanges::list_exchanges))
-        .routes(routes!(peer_exchanges::get_exchange, peer_exchanges::delete_exchange))
-        .routes(routes!(peer_exchanges::accept_offer))
-        .routes(routes!(peer_exchanges::accept_request))
-        .routes(routes!(peer_exchanges::accept_credential))
-        .routes(routes!(peer_exchanges::decline))
-        .routes(routes!(peer_exchanges::offer))
+        .routes(routes!(conversations::list_protocols))
+        .routes(routes!(conversations::list_connections, conversations::open_connection))
+        .routes(routes!(conversations::get_connection, conversations::delete_connection))
+        .routes(routes!(conversations::send_invitation))
+        .routes(routes!(conversations::list_basic_messages, conversations::send_basic_message))
+        .routes(routes!(exchanges::list_exchanges))
+        .routes(routes!(exchanges::get_exchange, exchanges::delete_exchange))
+        .routes(routes!(exchanges::accept_offer))
+        .routes(routes!(exchanges::accept_request))
+        .routes(routes!(exchanges::accept_credential))
+        .routes(routes!(exchanges::decline))
+        .routes(routes!(exchanges::offer))
         .routes(routes!(flows::list_flows, flows::open_flow))
         .routes(routes!(flows::get_flow))
         .routes(routes!(flows::edit_claims))

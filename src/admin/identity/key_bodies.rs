@@ -4,13 +4,13 @@ use serde::Serialize;
 use svc_agent::RotationAnswer;
 use utoipa::{IntoResponses, ToSchema};
 
-use super::schema::ErrorBody;
+use crate::admin::format::schema::ErrorBody;
 
 /// The keys to rotate.
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct KeyRotation {
+pub(in crate::admin) struct KeyRotation {
     /// update: the key of the log. document: the keys of the DID Document. store: the key that encrypts the private keys.
     #[schema(pattern = "^(update|document|store)$")]
     kind: String,
@@ -25,7 +25,7 @@ pub(super) struct KeyRotation {
 /// A rotation that has begun, or has ended where it is one step.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RotatedKeys {
+pub(in crate::admin) struct RotatedKeys {
     /// Id of the newest version of the document.
     version_id: String,
     /// Version of the document's new keys.
@@ -61,7 +61,7 @@ impl From<RotationAnswer> for RotatedKeys {
 /// The refusals of a rotation.
 #[derive(IntoResponses)]
 #[allow(dead_code)]
-pub(super) enum RotationRefusals {
+pub(in crate::admin) enum RotationRefusals {
     /// INVALID_STATE: another rotation runs, or no store key is being changed.
     #[response(status = 409)]
     Conflict(ErrorBody),

@@ -7,13 +7,15 @@ use axum::{
 };
 use svc_agent::{Refusal, RefusalCode, RotationAnswer, RotationKind, RotationRequest};
 
-use super::{
-    answer::{Answer, to_response},
+use crate::admin::{
     api::AdminApi,
     caller::Caller,
-    key_bodies::{KeyRotation, RotatedKeys, RotationRefusals},
-    request::{BodyMembers, QueryParameters},
-    schema::{BodyRefusals, ReadRefusals},
+    format::{
+        answer::{Answer, to_response},
+        request::{BodyMembers, QueryParameters},
+        schema::{BodyRefusals, ReadRefusals},
+    },
+    identity::key_bodies::{KeyRotation, RotatedKeys, RotationRefusals},
 };
 
 /// Gives the log, the document or the store other keys. The answer comes with the first version; the further steps of a rotation of the
@@ -21,7 +23,7 @@ use super::{
 #[utoipa::path(post, path = "/v2/agent/keys/rotate", operation_id = "rotateKeys", tag = "agent",
     request_body = KeyRotation,
     responses((status = 200, body = RotatedKeys), ReadRefusals, BodyRefusals, RotationRefusals))]
-pub(super) async fn rotate(
+pub(in crate::admin) async fn rotate(
     State(api): State<AdminApi>,
     Extension(caller): Extension<Caller>,
     request: Request,

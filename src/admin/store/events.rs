@@ -7,12 +7,14 @@ use axum::{
 };
 use svc_agent::Refusal;
 
-use super::{
-    answer::{Answer, no_store, refuse, to_response},
+use crate::admin::{
     api::AdminApi,
-    page::{page, parse_cursor},
-    request::{BodyMembers, QueryParameters, parse_path},
-    schema::{ChangeRefusals, DeadLetterEntry, GapEntry, Page, ReadRefusals, Refilled},
+    format::{
+        answer::{Answer, no_store, refuse, to_response},
+        page::{page, parse_cursor},
+        request::{BodyMembers, QueryParameters, parse_path},
+        schema::{ChangeRefusals, DeadLetterEntry, GapEntry, Page, ReadRefusals, Refilled},
+    },
 };
 
 /// A page of the events that could not be delivered.
@@ -20,7 +22,7 @@ use super::{
     params(("limit" = Option<u16>, Query, minimum = 1, maximum = 500, description = "Items of the page; 100 when absent."),
         ("cursor" = Option<String>, Query, description = "nextCursor of the page before.")),
     responses((status = 200, body = Page<DeadLetterEntry>), ReadRefusals))]
-pub(super) async fn list_dead_letters(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list_dead_letters(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<Page<DeadLetterEntry>> {
         let mut query = QueryParameters::parse(query.as_deref())?;
@@ -37,7 +39,7 @@ pub(super) async fn list_dead_letters(State(api): State<AdminApi>, request: Requ
 #[utoipa::path(post, path = "/v2/events/dead-letters/{id}/retry", operation_id = "retryDeadLetter", tag = "events",
     params(("id" = String, Path, description = "Id of the event.")),
     responses((status = 200, body = DeadLetterEntry), ReadRefusals, ChangeRefusals))]
-pub(super) async fn retry_dead_letter(
+pub(in crate::admin) async fn retry_dead_letter(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -54,7 +56,7 @@ pub(super) async fn retry_dead_letter(
 #[utoipa::path(delete, path = "/v2/events/dead-letters/{id}", operation_id = "removeDeadLetter", tag = "events",
     params(("id" = String, Path, description = "Id of the event.")),
     responses((status = 204, description = "Removed."), ReadRefusals, ChangeRefusals))]
-pub(super) async fn remove_dead_letter(
+pub(in crate::admin) async fn remove_dead_letter(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -75,7 +77,7 @@ pub(super) async fn remove_dead_letter(
     params(("limit" = Option<u16>, Query, minimum = 1, maximum = 500, description = "Items of the page; 100 when absent."),
         ("cursor" = Option<String>, Query, description = "nextCursor of the page before.")),
     responses((status = 200, body = Page<GapEntry>), ReadRefusals))]
-pub(super) async fn list_gaps(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list_gaps(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<Page<GapEntry>> {
         let mut query = QueryParameters::parse(query.as_deref())?;
@@ -91,7 +93,7 @@ pub(super) async fn list_gaps(State(api): State<AdminApi>, request: Request) -> 
 /// Reads the events of the gaps from the indexer again, as many as there is room for.
 #[utoipa::path(post, path = "/v2/events/gaps/refill", operation_id = "refillGaps", tag = "events",
     responses((status = 200, body = Refilled), ReadRefusals, ChangeRefusals))]
-pub(super) async fn refill_gaps(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn refill_gaps(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Refilled> {
         require_nothing(request).await?;
         Ok(Refilled { queued: api.agent.delivery().refill().await? })

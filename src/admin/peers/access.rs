@@ -13,19 +13,23 @@ use svc_agent::{
 use svc_kit::wall_clock;
 use svc_wire::endpoint_access::Material;
 
-use super::{
-    access_bodies::{
-        AccessGrant, AccessMaterial, AccessPresentation, AccessRefusals, NewAccessPresentation, NewAccessRequest,
-        RevocationReason, TokenKey,
-    },
-    answer::{Answer, iso_seconds, to_response},
+use crate::admin::{
     api::AdminApi,
-    page::{page, parse_cursor},
-    peer_bodies::{PeerRefusals, Record},
-    peer_resolution_bodies::{PeerResolutionBody, ResolvedDid},
-    peers::take_word,
-    request::{BodyMembers, QueryParameters, parse_path},
-    schema::{BodyRefusals, Page, ReadRefusals},
+    format::{
+        answer::{Answer, iso_seconds, to_response},
+        page::{page, parse_cursor},
+        request::{BodyMembers, QueryParameters, parse_path},
+        schema::{BodyRefusals, Page, ReadRefusals},
+    },
+    peers::{
+        access_bodies::{
+            AccessGrant, AccessMaterial, AccessPresentation, AccessRefusals, NewAccessPresentation, NewAccessRequest,
+            RevocationReason, TokenKey,
+        },
+        conversation_bodies::{PeerRefusals, Record},
+        conversations::take_word,
+        resolution_bodies::{PeerResolutionBody, ResolvedDid},
+    },
 };
 
 /// Longest reason of a revocation, in characters.
@@ -87,7 +91,7 @@ fn material_json(grant: &PeerGrant) -> Value {
 /// that is held is used until a minute before its end.
 #[utoipa::path(post, path = "/v2/vt/access-requests", operation_id = "requestAccess", tag = "access", request_body = NewAccessRequest,
     responses((status = 200, body = AccessMaterial), ReadRefusals, BodyRefusals, PeerRefusals, AccessRefusals))]
-pub(super) async fn request_access(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn request_access(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Value> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -119,7 +123,7 @@ pub(super) async fn request_access(State(api): State<AdminApi>, request: Request
 #[utoipa::path(post, path = "/v2/vt/access-presentations", operation_id = "presentForAccess", tag = "access",
     request_body = NewAccessPresentation,
     responses((status = 200, body = AccessPresentation), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn present_for_access(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn present_for_access(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Value> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -134,7 +138,7 @@ pub(super) async fn present_for_access(State(api): State<AdminApi>, request: Req
 /// Decides about a DID now, and describes its endpoints with their requirements.
 #[utoipa::path(post, path = "/v2/vt/peer-resolutions", operation_id = "resolvePeer", tag = "access", request_body = ResolvedDid,
     responses((status = 200, body = PeerResolutionBody), ReadRefusals, BodyRefusals))]
-pub(super) async fn resolve_peer(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn resolve_peer(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<PeerResolutionBody> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -153,7 +157,7 @@ pub(super) async fn resolve_peer(State(api): State<AdminApi>, request: Request) 
         ("endpoint" = Option<String>, Query, description = "DID URL of the service entry."),
         ("state" = Option<String>, Query, description = "active, expired or revoked.")),
     responses((status = 200, body = Page<AccessGrant>), ReadRefusals))]
-pub(super) async fn list_grants(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list_grants(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<Page<Record>> {
         let mut query = QueryParameters::parse(query.as_deref())?;
@@ -178,7 +182,7 @@ pub(super) async fn list_grants(State(api): State<AdminApi>, request: Request) -
 #[utoipa::path(post, path = "/v2/vt/access-grants/{accessGrantId}/revoke", operation_id = "revokeAccessGrant", tag = "access",
     params(("accessGrantId" = String, Path, description = "Id of the grant.")), request_body = Option<RevocationReason>,
     responses((status = 200, body = AccessGrant), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn revoke_grant(
+pub(in crate::admin) async fn revoke_grant(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -202,7 +206,7 @@ pub(super) async fn revoke_grant(
 /// Makes every token of before void, and ends its grants.
 #[utoipa::path(post, path = "/v2/vt/access-grants/void", operation_id = "voidAccessTokens", tag = "access",
     responses((status = 200, description = "Every token of before is void."), ReadRefusals))]
-pub(super) async fn void_tokens(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn void_tokens(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<Value> {
         QueryParameters::parse(query.as_deref())?.finish("none")?;
@@ -215,7 +219,7 @@ pub(super) async fn void_tokens(State(api): State<AdminApi>, request: Request) -
 /// Publishes another key of tokens, which is used a minute later. The old one leaves the document when its last token has ended.
 #[utoipa::path(post, path = "/v2/vt/access-keys/rotate", operation_id = "rotateAccessKey", tag = "access",
     responses((status = 200, body = TokenKey), ReadRefusals, PeerRefusals))]
-pub(super) async fn rotate_key(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn rotate_key(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<Value> {
         QueryParameters::parse(query.as_deref())?.finish("none")?;

@@ -12,16 +12,18 @@ use svc_agent::{
     RefusalCode,
 };
 
-use super::{
-    answer::{Answer, no_store, refuse, to_response},
+use crate::admin::{
     api::AdminApi,
-    page::{growing_page, page, parse_cursor},
-    peer_bodies::{
+    format::{
+        answer::{Answer, no_store, refuse, to_response},
+        page::{growing_page, page, parse_cursor},
+        request::{BodyMembers, QueryParameters, parse_path},
+        schema::{BodyRefusals, Page, ReadRefusals},
+    },
+    peers::conversation_bodies::{
         BasicMessage, Connection, Invitation, NewBasicMessage, NewConnection, NewInvitation, PeerRefusals,
         ProtocolModule, Record, SentMessage,
     },
-    request::{BodyMembers, QueryParameters, parse_path},
-    schema::{BodyRefusals, Page, ReadRefusals},
 };
 
 /// Longest wait for a basic message, in seconds.
@@ -30,7 +32,7 @@ const MAX_WAIT: u64 = 60;
 /// The protocols that are served, by module.
 #[utoipa::path(get, path = "/v2/didcomm/protocols", operation_id = "listProtocols", tag = "peers",
     responses((status = 200, body = Vec<ProtocolModule>), ReadRefusals))]
-pub(super) async fn list_protocols(request: Request) -> Response {
+pub(in crate::admin) async fn list_protocols(request: Request) -> Response {
     let answer = || -> Answer<Vec<ProtocolModule>> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let module = |(module, protocols): &(&'static str, &'static [&'static str])| ProtocolModule {
@@ -57,7 +59,7 @@ pub(super) async fn list_protocols(request: Request) -> Response {
         ("didcommVersion" = Option<String>, Query, description = "v1, which no connection has, or v2."),
         ("mediatorId" = Option<String>, Query, description = "A mediator, which no connection has.")),
     responses((status = 200, body = Page<Connection>), ReadRefusals))]
-pub(super) async fn list_connections(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list_connections(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<Page<Record>> {
         const STATES: [&str; 9] = [
@@ -105,7 +107,7 @@ pub(super) async fn list_connections(State(api): State<AdminApi>, request: Reque
 /// Opens a connection with a trusted peer. Nothing is sent; one that is there is returned.
 #[utoipa::path(post, path = "/v2/didcomm/connections", operation_id = "openConnection", tag = "peers",
     request_body = NewConnection, responses((status = 200, body = Connection), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn open_connection(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn open_connection(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Record> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -120,7 +122,7 @@ pub(super) async fn open_connection(State(api): State<AdminApi>, request: Reques
 #[utoipa::path(get, path = "/v2/didcomm/connections/{connectionId}", operation_id = "getConnection", tag = "peers",
     params(("connectionId" = String, Path, description = "Id of the connection.")),
     responses((status = 200, body = Connection), ReadRefusals, PeerRefusals))]
-pub(super) async fn get_connection(
+pub(in crate::admin) async fn get_connection(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -137,7 +139,7 @@ pub(super) async fn get_connection(
 #[utoipa::path(delete, path = "/v2/didcomm/connections/{connectionId}", operation_id = "deleteConnection", tag = "peers",
     params(("connectionId" = String, Path, description = "Id of the connection.")),
     responses((status = 204, description = "Removed."), ReadRefusals, PeerRefusals))]
-pub(super) async fn delete_connection(
+pub(in crate::admin) async fn delete_connection(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -153,7 +155,7 @@ pub(super) async fn delete_connection(
 /// Sends an invitation over a connection: to this agent under a DID made for it, or to another DID.
 #[utoipa::path(post, path = "/v2/didcomm/invitations", operation_id = "sendInvitation", tag = "peers",
     request_body = NewInvitation, responses((status = 200, body = Invitation), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn send_invitation(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn send_invitation(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Invitation> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -175,7 +177,7 @@ pub(super) async fn send_invitation(State(api): State<AdminApi>, request: Reques
 #[utoipa::path(post, path = "/v2/didcomm/basic-messages", operation_id = "sendBasicMessage", tag = "peers",
     request_body = NewBasicMessage,
     responses((status = 200, body = SentMessage), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn send_basic_message(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn send_basic_message(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<SentMessage> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -195,7 +197,7 @@ pub(super) async fn send_basic_message(State(api): State<AdminApi>, request: Req
         ("role" = Option<String>, Query, description = "sender or receiver."),
         ("wait" = Option<u16>, Query, minimum = 0, maximum = 60, description = "Seconds to wait for the first item.")),
     responses((status = 200, body = Page<BasicMessage>), ReadRefusals))]
-pub(super) async fn list_basic_messages(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list_basic_messages(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<Page<Record>> {
         let mut query = QueryParameters::parse(query.as_deref())?;
@@ -226,7 +228,11 @@ pub(super) async fn list_basic_messages(State(api): State<AdminApi>, request: Re
 }
 
 /// A parameter that is one of some words.
-pub(super) fn take_word(query: &mut QueryParameters, name: &str, words: &[&str]) -> Result<Option<String>, Refusal> {
+pub(in crate::admin) fn take_word(
+    query: &mut QueryParameters,
+    name: &str,
+    words: &[&str],
+) -> Result<Option<String>, Refusal> {
     match query.take(name) {
         None => Ok(None),
         Some(word) if words.contains(&word.as_str()) => Ok(Some(word)),
@@ -245,7 +251,7 @@ fn take_short(members: &mut BodyMembers, name: &str, most: usize) -> Result<Opti
     }
 }
 
-pub(super) fn no_content(removed: Result<(), Refusal>) -> Response {
+pub(in crate::admin) fn no_content(removed: Result<(), Refusal>) -> Response {
     match removed {
         Ok(()) => no_store(StatusCode::NO_CONTENT.into_response()),
         Err(refusal) => refuse(refusal),

@@ -6,14 +6,18 @@ use axum::{
 };
 use svc_agent::{ExchangeFilter, ExchangeState, Refusal, RefusalCode};
 
-use super::{
-    answer::{Answer, to_response},
+use crate::admin::{
     api::AdminApi,
-    page::{page, parse_cursor},
-    peer_bodies::{CredentialExchange, Decline, NewCredentialOffer, PeerRefusals, Record},
-    peers::{no_content, take_word},
-    request::{BodyMembers, QueryParameters, parse_path},
-    schema::{BodyRefusals, Page, ReadRefusals},
+    format::{
+        answer::{Answer, to_response},
+        page::{page, parse_cursor},
+        request::{BodyMembers, QueryParameters, parse_path},
+        schema::{BodyRefusals, Page, ReadRefusals},
+    },
+    peers::{
+        conversation_bodies::{CredentialExchange, Decline, NewCredentialOffer, PeerRefusals, Record},
+        conversations::{no_content, take_word},
+    },
 };
 
 /// A page of exchanges, in the order of their ids.
@@ -25,7 +29,7 @@ use super::{
         ("role" = Option<String>, Query, description = "holder, or issuer, which none has."),
         ("state" = Option<String>, Query, description = "A state of exchanges.")),
     responses((status = 200, body = Page<CredentialExchange>), ReadRefusals))]
-pub(super) async fn list_exchanges(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list_exchanges(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<Page<Record>> {
         const STATES: [&str; 9] = [
@@ -65,7 +69,7 @@ pub(super) async fn list_exchanges(State(api): State<AdminApi>, request: Request
 #[utoipa::path(get, path = "/v2/didcomm/credential-exchanges/{credentialExchangeId}", operation_id = "getCredentialExchange",
     tag = "peers", params(("credentialExchangeId" = String, Path, description = "Id of the exchange.")),
     responses((status = 200, body = CredentialExchange), ReadRefusals, PeerRefusals))]
-pub(super) async fn get_exchange(
+pub(in crate::admin) async fn get_exchange(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -83,7 +87,7 @@ pub(super) async fn get_exchange(
     operation_id = "deleteCredentialExchange", tag = "peers",
     params(("credentialExchangeId" = String, Path, description = "Id of the exchange.")),
     responses((status = 204, description = "Removed."), ReadRefusals, PeerRefusals))]
-pub(super) async fn delete_exchange(
+pub(in crate::admin) async fn delete_exchange(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -101,7 +105,7 @@ pub(super) async fn delete_exchange(
     operation_id = "acceptCredentialOffer", tag = "peers",
     params(("credentialExchangeId" = String, Path, description = "Id of the exchange.")),
     responses((status = 200, body = CredentialExchange), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn accept_offer(
+pub(in crate::admin) async fn accept_offer(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -118,7 +122,7 @@ pub(super) async fn accept_offer(
     operation_id = "acceptCredentialRequest", tag = "peers",
     params(("credentialExchangeId" = String, Path, description = "Id of the exchange.")),
     responses((status = 200, body = CredentialExchange), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn accept_request(
+pub(in crate::admin) async fn accept_request(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -137,7 +141,7 @@ pub(super) async fn accept_request(
     operation_id = "acceptCredential", tag = "peers",
     params(("credentialExchangeId" = String, Path, description = "Id of the exchange.")),
     responses((status = 200, body = CredentialExchange), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn accept_credential(
+pub(in crate::admin) async fn accept_credential(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -154,7 +158,7 @@ pub(super) async fn accept_credential(
     operation_id = "declineCredentialExchange", tag = "peers",
     params(("credentialExchangeId" = String, Path, description = "Id of the exchange.")), request_body = Decline,
     responses((status = 200, body = CredentialExchange), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn decline(
+pub(in crate::admin) async fn decline(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -173,7 +177,7 @@ pub(super) async fn decline(
 /// Refused: only AnonCreds are offered by a definition, and this agent has none.
 #[utoipa::path(post, path = "/v2/didcomm/credential-offer", operation_id = "createCredentialOffer", tag = "peers",
     request_body = NewCredentialOffer, responses(ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn offer(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn offer(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Record> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;

@@ -10,15 +10,17 @@ use svc_agent::{
 };
 use svc_wire::timestamp;
 
-use super::{
-    answer::{Answer, to_response},
+use crate::admin::{
     api::AdminApi,
-    credential_bodies::{
+    format::{
+        answer::{Answer, to_response},
+        page::{page, parse_cursor},
+        request::{BodyMembers, QueryParameters, parse_path},
+        schema::{BodyRefusals, Page, ReadRefusals},
+    },
+    identity::credential_bodies::{
         CredentialRefusals, HeldCredential, IssuedCredential, ListedCredential, NewHeldCredential, NewIssuedCredential,
     },
-    page::{page, parse_cursor},
-    request::{BodyMembers, QueryParameters, parse_path},
-    schema::{BodyRefusals, Page, ReadRefusals},
 };
 
 fn store_failed(error: &AgentStoreError) -> Refusal {
@@ -48,7 +50,7 @@ async fn list_held(
     params(("limit" = Option<u16>, Query, minimum = 1, maximum = 500, description = "Items of the page; 100 when absent."),
         ("cursor" = Option<String>, Query, description = "nextCursor of the page before.")),
     responses((status = 200, body = Page<ListedCredential>), ReadRefusals))]
-pub(super) async fn list_linked(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list_linked(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let listed = |one: &StoredCredential| one.kind != CredentialKind::Schema;
     to_response(list_held(&api, query.as_deref(), "listLinkedCredentials", listed).await)
@@ -58,7 +60,7 @@ pub(super) async fn list_linked(State(api): State<AdminApi>, request: Request) -
 #[utoipa::path(post, path = "/v2/vt/linked-credentials", operation_id = "addLinkedCredential", tag = "credentials",
     request_body = NewHeldCredential,
     responses((status = 200, body = HeldCredential), ReadRefusals, BodyRefusals, CredentialRefusals))]
-pub(super) async fn import(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn import(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<HeldCredential> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -76,7 +78,7 @@ pub(super) async fn import(State(api): State<AdminApi>, request: Request) -> Res
 #[utoipa::path(delete, path = "/v2/vt/linked-credentials/{credentialId}", operation_id = "removeLinkedCredential",
     tag = "credentials", params(("credentialId" = String, Path, description = "Id of the credential, percent-encoded.")),
     responses((status = 200, body = HeldCredential), ReadRefusals, CredentialRefusals))]
-pub(super) async fn remove(
+pub(in crate::admin) async fn remove(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -95,7 +97,7 @@ pub(super) async fn remove(
     params(("limit" = Option<u16>, Query, minimum = 1, maximum = 500, description = "Items of the page; 100 when absent."),
         ("cursor" = Option<String>, Query, description = "nextCursor of the page before.")),
     responses((status = 200, body = Page<ListedCredential>), ReadRefusals))]
-pub(super) async fn list_issued(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list_issued(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<Page<ListedCredential>> {
         let mut query = QueryParameters::parse(query.as_deref())?;
@@ -114,7 +116,7 @@ pub(super) async fn list_issued(State(api): State<AdminApi>, request: Request) -
 #[utoipa::path(post, path = "/v2/vt/issued-credentials", operation_id = "issueCredential", tag = "credentials",
     request_body = NewIssuedCredential,
     responses((status = 200, body = IssuedCredential), ReadRefusals, BodyRefusals, CredentialRefusals))]
-pub(super) async fn issue(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn issue(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<IssuedCredential> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -147,7 +149,7 @@ pub(super) async fn issue(State(api): State<AdminApi>, request: Request) -> Resp
     params(("limit" = Option<u16>, Query, minimum = 1, maximum = 500, description = "Items of the page; 100 when absent."),
         ("cursor" = Option<String>, Query, description = "nextCursor of the page before.")),
     responses((status = 200, body = Page<ListedCredential>), ReadRefusals))]
-pub(super) async fn list_schemas(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list_schemas(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let listed = |one: &StoredCredential| one.kind == CredentialKind::Schema;
     to_response(list_held(&api, query.as_deref(), "listSchemaCredentials", listed).await)

@@ -6,11 +6,13 @@ use axum::{
 };
 use svc_agent::{AgentPart, LoginProof, Refusal, RefusalCode, TokenIssuerHandle};
 
-use super::{
-    answer::{Answer, iso_seconds, to_response},
+use crate::admin::{
     api::AdminApi,
-    request::{BodyMembers, QueryParameters},
-    schema::{BodyRefusals, Challenge, ChallengeRequest, ErrorBody, ReadRefusals, Token, TokenRequest},
+    format::{
+        answer::{Answer, iso_seconds, to_response},
+        request::{BodyMembers, QueryParameters},
+        schema::{BodyRefusals, Challenge, ChallengeRequest, ErrorBody, ReadRefusals, Token, TokenRequest},
+    },
 };
 
 fn issuer(api: &AdminApi) -> Result<&TokenIssuerHandle, Refusal> {
@@ -26,7 +28,7 @@ fn issuer_is_down(error: &svc_kit::AskError) -> Refusal {
 #[utoipa::path(post, path = "/v2/auth/challenge", operation_id = "challenge", tag = "auth", security(()),
     request_body = ChallengeRequest, responses((status = 200, body = Challenge), ReadRefusals, BodyRefusals,
         (status = 404, body = ErrorBody, description = "UNKNOWN_ID: no logins are served")))]
-pub(super) async fn challenge(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn challenge(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Challenge> {
         let tokens = issuer(&api)?;
         QueryParameters::parse(request.uri().query())?.finish("none")?;
@@ -43,7 +45,7 @@ pub(super) async fn challenge(State(api): State<AdminApi>, request: Request) -> 
 #[utoipa::path(post, path = "/v2/auth/token", operation_id = "token", tag = "auth", security(()),
     request_body = TokenRequest, responses((status = 200, body = Token), ReadRefusals, BodyRefusals,
         (status = 404, body = ErrorBody, description = "UNKNOWN_ID: no logins are served")))]
-pub(super) async fn redeem(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn redeem(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Token> {
         let tokens = issuer(&api)?;
         QueryParameters::parse(request.uri().query())?.finish("none")?;

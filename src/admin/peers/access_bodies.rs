@@ -2,13 +2,13 @@
 
 use utoipa::{IntoResponses, ToSchema};
 
-use super::schema::ErrorBody;
+use crate::admin::format::schema::ErrorBody;
 
 /// A request for access to an endpoint of a peer.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
-pub(super) struct NewAccessRequest {
+pub(in crate::admin) struct NewAccessRequest {
     /// DID URL of a service entry of the peer.
     #[schema(pattern = "^did:[^#]+#.+$", max_length = 2048)]
     endpoint: String,
@@ -30,7 +30,7 @@ pub(super) struct NewAccessRequest {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
-pub(super) struct AccessMaterial {
+pub(in crate::admin) struct AccessMaterial {
     /// UUID of the request.
     request_id: String,
     /// DID URL of the service entry.
@@ -66,7 +66,7 @@ pub(super) struct AccessMaterial {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewAccessPresentation {
+pub(in crate::admin) struct NewAccessPresentation {
     /// requestId of a material of kind credential.
     #[schema(max_length = 128)]
     request_id: String,
@@ -75,7 +75,7 @@ pub(super) struct NewAccessPresentation {
 /// A presentation for one endpoint.
 #[derive(ToSchema)]
 #[allow(dead_code)]
-pub(super) struct AccessPresentation {
+pub(in crate::admin) struct AccessPresentation {
     /// The endpoint's URL, to which alone it may be sent.
     url: String,
     /// `vp+jwt`, for the header Authorization; valid for five minutes, and once.
@@ -86,7 +86,7 @@ pub(super) struct AccessPresentation {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
-pub(super) struct AccessGrant {
+pub(in crate::admin) struct AccessGrant {
     /// UUID, and the id of its token.
     id: String,
     /// DID of the peer.
@@ -115,7 +115,7 @@ pub(super) struct AccessGrant {
 /// The reason of a revocation.
 #[derive(ToSchema)]
 #[allow(dead_code)]
-pub(super) struct RevocationReason {
+pub(in crate::admin) struct RevocationReason {
     /// For people, and for the peer; no control characters.
     #[schema(nullable = false, min_length = 1, max_length = 500)]
     reason: Option<String>,
@@ -125,7 +125,7 @@ pub(super) struct RevocationReason {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
-pub(super) struct TokenKey {
+pub(in crate::admin) struct TokenKey {
     /// DID URL of the key's verification method.
     verification_method: String,
 }
@@ -133,7 +133,7 @@ pub(super) struct TokenKey {
 /// The refusals of a request for access.
 #[derive(IntoResponses)]
 #[allow(dead_code)]
-pub(super) enum AccessRefusals {
+pub(in crate::admin) enum AccessRefusals {
     /// PEER_UNREACHABLE: no endpoint of the peer took the message.
     #[response(status = 502)]
     Unreachable(ErrorBody),

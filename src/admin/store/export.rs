@@ -11,18 +11,20 @@ use futures::stream;
 use svc_agent::{AgentPart, ExportError, Refusal, RefusalCode, StoreExport};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    answer::{no_store, refuse},
+use crate::admin::{
     api::AdminApi,
     caller::Caller,
-    request::QueryParameters,
-    schema::{ErrorBody, ReadRefusals},
+    format::{
+        answer::{no_store, refuse},
+        request::QueryParameters,
+        schema::{ErrorBody, ReadRefusals},
+    },
 };
 
 /// The refusals of an export.
 #[derive(utoipa::IntoResponses)]
 #[allow(dead_code)]
-pub(super) enum ExportRefusals {
+pub(in crate::admin) enum ExportRefusals {
     /// INVALID_STATE: another export runs.
     #[response(status = 409)]
     Conflict(ErrorBody),
@@ -32,7 +34,7 @@ pub(super) enum ExportRefusals {
 /// the authentication code; an answer without it broke off.
 #[utoipa::path(get, path = "/v2/agent/export", operation_id = "exportStore", tag = "agent",
     responses((status = 200, body = String, content_type = "application/jsonl", description = "The export."), ReadRefusals, ExportRefusals))]
-pub(super) async fn export(
+pub(in crate::admin) async fn export(
     State(api): State<AdminApi>,
     Extension(caller): Extension<Caller>,
     request: Request,

@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 use svc_agent::{CredentialState, StoredCredential};
 use utoipa::{IntoResponses, ToSchema};
 
-use super::{answer::iso_seconds, schema::ErrorBody};
+use crate::admin::format::{answer::iso_seconds, schema::ErrorBody};
 
 /// A credential of the agent, without its content.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ListedCredential {
+pub(in crate::admin) struct ListedCredential {
     /// Id in the credential.
     id: String,
     /// own, received, issued or schema.
@@ -68,7 +68,7 @@ impl From<StoredCredential> for ListedCredential {
 
 /// A credential of the agent with its content.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct HeldCredential {
+pub(in crate::admin) struct HeldCredential {
     #[serde(flatten)]
     listed: ListedCredential,
     /// The credential.
@@ -87,7 +87,7 @@ impl From<StoredCredential> for HeldCredential {
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewHeldCredential {
+pub(in crate::admin) struct NewHeldCredential {
     /// The credential as its issuer has signed it.
     #[schema(value_type = Object)]
     credential: Value,
@@ -98,7 +98,7 @@ pub(super) struct NewHeldCredential {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewIssuedCredential {
+pub(in crate::admin) struct NewIssuedCredential {
     /// DID of the subject.
     #[schema(pattern = "^did:")]
     did: String,
@@ -116,7 +116,7 @@ pub(super) struct NewIssuedCredential {
 /// An issued credential.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct IssuedCredential {
+pub(in crate::admin) struct IssuedCredential {
     /// The credential, as a file for its subject.
     #[schema(value_type = Object)]
     credential: Value,
@@ -138,7 +138,7 @@ impl From<StoredCredential> for IssuedCredential {
 /// The refusals of a change of credentials.
 #[derive(IntoResponses)]
 #[allow(dead_code)]
-pub(super) enum CredentialRefusals {
+pub(in crate::admin) enum CredentialRefusals {
     /// UNKNOWN_ID: no presented credential has this id.
     #[response(status = 404)]
     Unknown(ErrorBody),

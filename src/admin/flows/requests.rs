@@ -11,17 +11,21 @@ use svc_agent::{
 };
 use svc_wire::timestamp;
 
-use super::{
-    answer::{Answer, to_response},
+use crate::admin::{
     api::AdminApi,
-    flow_bodies::{
+    flows::bodies::{
         Flow, FlowComment, FlowEnd, FlowRejection, FlowRepetition, FlowTerms, NewClaims, NewFlow, NewFlowLink,
     },
-    page::{page, parse_cursor},
-    peer_bodies::{PeerRefusals, Record},
-    peers::take_word,
-    request::{BodyMembers, QueryParameters, parse_path},
-    schema::{BodyRefusals, Page, ReadRefusals},
+    format::{
+        answer::{Answer, to_response},
+        page::{page, parse_cursor},
+        request::{BodyMembers, QueryParameters, parse_path},
+        schema::{BodyRefusals, Page, ReadRefusals},
+    },
+    peers::{
+        conversation_bodies::{PeerRefusals, Record},
+        conversations::take_word,
+    },
 };
 
 /// The format of every credential, in the words of an older text.
@@ -94,7 +98,7 @@ fn take_credential_terms(members: &mut BodyMembers) -> Result<CredentialTerms, R
         ("schemaId" = Option<String>, Query, description = "The schema."),
         ("participantSessionId" = Option<String>, Query, description = "The session, also one of before.")),
     responses((status = 200, body = Page<Flow>), ReadRefusals))]
-pub(super) async fn list_flows(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list_flows(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<Page<Record>> {
         let mut query = QueryParameters::parse(query.as_deref())?;
@@ -131,7 +135,7 @@ pub(super) async fn list_flows(State(api): State<AdminApi>, request: Request) ->
 /// Opens a flow of this agent as applicant: of a participant of its DID, or for a credential without an onboarding.
 #[utoipa::path(post, path = "/v2/vt/flows", operation_id = "openFlow", tag = "flows", request_body = NewFlow,
     responses((status = 200, body = Flow), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn open_flow(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn open_flow(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Record> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -154,7 +158,7 @@ pub(super) async fn open_flow(State(api): State<AdminApi>, request: Request) -> 
 #[utoipa::path(get, path = "/v2/vt/flows/{participantSessionId}", operation_id = "getFlow", tag = "flows",
     params(("participantSessionId" = String, Path, description = "Session of the flow, also one of before.")),
     responses((status = 200, body = Flow), ReadRefusals, PeerRefusals))]
-pub(super) async fn get_flow(
+pub(in crate::admin) async fn get_flow(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -186,7 +190,7 @@ async fn call(
 #[utoipa::path(put, path = "/v2/vt/flows/{participantSessionId}/claims", operation_id = "editCredentialClaims", tag = "flows",
     params(("participantSessionId" = String, Path, description = "Session of the flow.")), request_body = NewClaims,
     responses((status = 200, body = Object), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn edit_claims(
+pub(in crate::admin) async fn edit_claims(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -206,7 +210,7 @@ pub(super) async fn edit_claims(
 #[utoipa::path(post, path = "/v2/vt/flows/{participantSessionId}/oob-link", operation_id = "sendOobLink", tag = "flows",
     params(("participantSessionId" = String, Path, description = "Session of the flow.")), request_body = NewFlowLink,
     responses((status = 200, body = Flow), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn send_oob_link(
+pub(in crate::admin) async fn send_oob_link(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -234,7 +238,7 @@ pub(super) async fn send_oob_link(
     tag = "flows", params(("participantSessionId" = String, Path, description = "Session of the flow.")),
     request_body(content = FlowComment, description = "May be absent."),
     responses((status = 200, body = Flow), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn start_validation(
+pub(in crate::admin) async fn start_validation(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -253,7 +257,7 @@ pub(super) async fn start_validation(
     params(("participantSessionId" = String, Path, description = "Session of the flow.")),
     request_body(content = FlowTerms, description = "May be absent."),
     responses((status = 200, body = Flow), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn validate_flow(
+pub(in crate::admin) async fn validate_flow(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -304,7 +308,7 @@ pub(super) async fn validate_flow(
 #[utoipa::path(post, path = "/v2/vt/flows/{participantSessionId}/reject", operation_id = "rejectFlow", tag = "flows",
     params(("participantSessionId" = String, Path, description = "Session of the flow.")), request_body = FlowRejection,
     responses((status = 200, body = Flow), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn reject_flow(
+pub(in crate::admin) async fn reject_flow(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -322,7 +326,7 @@ pub(super) async fn reject_flow(
     params(("participantSessionId" = String, Path, description = "Session of the flow.")),
     request_body(content = FlowRepetition, description = "May be absent."),
     responses((status = 200, body = Flow), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn resend_flow(
+pub(in crate::admin) async fn resend_flow(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -340,7 +344,7 @@ pub(super) async fn resend_flow(
     params(("participantSessionId" = String, Path, description = "Session of the flow.")),
     request_body(content = FlowEnd, description = "May be absent."),
     responses((status = 200, body = Flow), ReadRefusals, BodyRefusals, PeerRefusals))]
-pub(super) async fn end_flow(
+pub(in crate::admin) async fn end_flow(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,

@@ -9,14 +9,16 @@ use svc_agent::{
     document::{ServiceChange, ServiceIdPath, ServiceUpdate},
 };
 
-use super::{
-    answer::{Answer, to_response},
+use crate::admin::{
     api::AdminApi,
-    page::{page, parse_cursor},
-    request::{BodyMembers, QueryParameters, parse_path},
-    schema::{
-        BodyRefusals, ChangeRefusals, ListedServiceEndpoint, NewServiceEndpoint, Page, ReadRefusals, ServiceEndpoint,
-        ServiceEndpointChange,
+    format::{
+        answer::{Answer, to_response},
+        page::{page, parse_cursor},
+        request::{BodyMembers, QueryParameters, parse_path},
+        schema::{
+            BodyRefusals, ChangeRefusals, ListedServiceEndpoint, NewServiceEndpoint, Page, ReadRefusals,
+            ServiceEndpoint, ServiceEndpointChange,
+        },
     },
 };
 
@@ -26,7 +28,7 @@ use super::{
         ("cursor" = Option<String>, Query, description = "nextCursor of the page before."),
         ("managed" = Option<bool>, Query, description = "Only entries that the agent writes itself, or only others.")),
     responses((status = 200, body = Page<ListedServiceEndpoint>), ReadRefusals))]
-pub(super) async fn list(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn list(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = || -> Answer<Page<ListedServiceEndpoint>> {
         let mut query = QueryParameters::parse(request.uri().query())?;
         let (limit, cursor, managed) = (query.take_limit()?, query.take("cursor"), query.take_flag("managed")?);
@@ -49,7 +51,7 @@ pub(super) async fn list(State(api): State<AdminApi>, request: Request) -> Respo
 #[utoipa::path(post, path = "/v2/vt/service-endpoints", operation_id = "addServiceEndpoint", tag = "service endpoints",
     request_body = NewServiceEndpoint,
     responses((status = 200, body = ServiceEndpoint), ReadRefusals, BodyRefusals, ChangeRefusals))]
-pub(super) async fn add(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn add(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<ServiceEndpoint> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -70,7 +72,7 @@ pub(super) async fn add(State(api): State<AdminApi>, request: Request) -> Respon
         description = "Fragment of RFC 3986, with or without #; the whole DID URL is taken too.")),
     request_body = ServiceEndpointChange,
     responses((status = 200, body = ServiceEndpoint), ReadRefusals, BodyRefusals, ChangeRefusals))]
-pub(super) async fn update(
+pub(in crate::admin) async fn update(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
@@ -95,7 +97,7 @@ pub(super) async fn update(
     tag = "service endpoints", params(("serviceEndpointId" = String, Path, pattern = r"^#?[A-Za-z0-9._~!$&'()*+,;=:@/?-]{1,128}$",
         description = "Fragment of RFC 3986, with or without #; the whole DID URL is taken too.")),
     responses((status = 200, body = ServiceEndpoint), ReadRefusals, ChangeRefusals))]
-pub(super) async fn delete(
+pub(in crate::admin) async fn delete(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,

@@ -10,18 +10,20 @@ use svc_agent::{Refusal, RefusalCode, Setup, SetupOptions, SetupStep};
 use svc_wire::proto::cosmos::base::v1beta1::Coin;
 use utoipa::ToSchema;
 
-use super::{
-    answer::{Answer, to_response},
+use crate::admin::{
     api::AdminApi,
-    request::QueryParameters,
-    schema::ReadRefusals,
+    format::{
+        answer::{Answer, to_response},
+        request::QueryParameters,
+        schema::ReadRefusals,
+    },
 };
 
 const PARAMETERS: &str = "days, spendLimit, feeLimit, applyTo, sentAtOnce";
 
 /// The steps by which the DID becomes trusted, compared with the node.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct SetupState {
+pub(in crate::admin) struct SetupState {
     /// Whether every step is done.
     complete: bool,
     /// The steps, in their order.
@@ -99,7 +101,7 @@ pub fn setup_body(setup: Setup) -> anyhow::Result<Value> {
         ("sentAtOnce" = Option<bool>, Query,
             description = "Whether the messages are sent as soon as they are read: a participant then begins after three blocks and two seconds, else after at least 30 s. False when absent.")),
     responses((status = 200, body = SetupState), ReadRefusals))]
-pub(super) async fn setup(State(api): State<AdminApi>, request: Request) -> Response {
+pub(in crate::admin) async fn setup(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer<SetupState> {
         let mut query = QueryParameters::parse(query.as_deref())?;

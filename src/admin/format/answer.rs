@@ -11,10 +11,10 @@ use svc_agent::Refusal;
 use svc_wire::timestamp;
 
 /// The answer to a request.
-pub(super) type Answer<T> = Result<T, Refusal>;
+pub(in crate::admin) type Answer<T> = Result<T, Refusal>;
 
 /// Shapes an answer.
-pub(super) fn to_response<T: Serialize>(answer: Answer<T>) -> Response {
+pub(in crate::admin) fn to_response<T: Serialize>(answer: Answer<T>) -> Response {
     no_store(match answer {
         Ok(body) => Json(body).into_response(),
         Err(refusal) => refusal_response(&refusal),
@@ -22,18 +22,18 @@ pub(super) fn to_response<T: Serialize>(answer: Answer<T>) -> Response {
 }
 
 /// No answer is for caches.
-pub(super) fn no_store(mut response: Response) -> Response {
+pub(in crate::admin) fn no_store(mut response: Response) -> Response {
     set_header(&mut response, header::CACHE_CONTROL, "no-store");
     response
 }
 
 /// An instant in seconds since the epoch, as answers have it.
-pub(super) fn iso_seconds(seconds: i64) -> String {
+pub(in crate::admin) fn iso_seconds(seconds: i64) -> String {
     timestamp::iso_millis(&Timestamp { seconds, nanos: 0 })
 }
 
 /// Shapes a refusal.
-pub(super) fn refuse(refusal: Refusal) -> Response {
+pub(in crate::admin) fn refuse(refusal: Refusal) -> Response {
     no_store(refusal_response(&refusal))
 }
 
@@ -46,7 +46,7 @@ fn refusal_response(refusal: &Refusal) -> Response {
     response
 }
 
-pub(super) fn set_header(response: &mut Response, name: HeaderName, value: &str) {
+pub(in crate::admin) fn set_header(response: &mut Response, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use svc_agent::{Refusal, RefusalCode};
 
-use super::schema::Page;
+use crate::admin::format::schema::Page;
 
 /// Longest cursor, in bytes.
 const MAX_CURSOR_BYTES: usize = 1_024;
@@ -25,7 +25,7 @@ fn list_digest(list: &str) -> String {
 }
 
 /// Returns the key behind which a page begins. `list` names the list and its filters.
-pub(super) fn parse_cursor(text: Option<&str>, list: &str) -> Result<Option<String>, Refusal> {
+pub(in crate::admin) fn parse_cursor(text: Option<&str>, list: &str) -> Result<Option<String>, Refusal> {
     let Some(text) = text else { return Ok(None) };
     let refused = |rule: &str| Refusal::of_member(RefusalCode::InvalidCursor, "cursor", rule);
     if text.len() > MAX_CURSOR_BYTES {
@@ -41,7 +41,7 @@ pub(super) fn parse_cursor(text: Option<&str>, list: &str) -> Result<Option<Stri
 
 /// Makes a page of a list that goes on growing: its cursor leads behind the last item, also where there are no more, and that of an empty
 /// page is the one before.
-pub(super) fn growing_page<T, U: From<T>>(
+pub(in crate::admin) fn growing_page<T, U: From<T>>(
     rest: Vec<T>,
     limit: usize,
     (list, before): (&str, Option<String>),
@@ -58,7 +58,12 @@ fn make_cursor(list: &str, key: String) -> String {
 }
 
 /// Makes a page of items in the order of their keys. `rest` has at most one item more than the page.
-pub(super) fn page<T, U: From<T>>(mut rest: Vec<T>, limit: usize, list: &str, key: impl Fn(&T) -> String) -> Page<U> {
+pub(in crate::admin) fn page<T, U: From<T>>(
+    mut rest: Vec<T>,
+    limit: usize,
+    list: &str,
+    key: impl Fn(&T) -> String,
+) -> Page<U> {
     let has_more = rest.len() > limit;
     rest.truncate(limit);
     let cursor = |last: &T| make_cursor(list, key(last));

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// A record as the agent writes it, which its events have too. `T` describes it.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct Record(Value);
+pub(in crate::admin) struct Record(Value);
 
 impl Record {
     /// A record in its form.
@@ -42,7 +42,7 @@ impl From<StoredExchange> for Record {
 
 /// A module of this API, and the protocols behind it.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ProtocolModule {
+pub(in crate::admin) struct ProtocolModule {
     /// Segment of the path.
     pub module: &'static str,
     /// URIs of the protocols.
@@ -53,7 +53,7 @@ pub(super) struct ProtocolModule {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
-pub(super) struct Connection {
+pub(in crate::admin) struct Connection {
     /// UUID.
     id: String,
     /// completed, or abandoned once the peer has ended it.
@@ -109,7 +109,7 @@ struct PeerOutbox {
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewConnection {
+pub(in crate::admin) struct NewConnection {
     /// A DID of the methods web and webvh.
     did: String,
 }
@@ -119,7 +119,7 @@ pub(super) struct NewConnection {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewInvitation {
+pub(in crate::admin) struct NewInvitation {
     /// The connection.
     connection_id: String,
     /// The DID to talk to; absent for one of this agent, made for this invitation.
@@ -142,7 +142,7 @@ pub(super) struct NewInvitation {
 /// A sent invitation.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Invitation {
+pub(in crate::admin) struct Invitation {
     /// Id of the message.
     pub id: String,
     /// Id that the connection of the invited peer will have as outOfBandId.
@@ -156,7 +156,7 @@ pub(super) struct Invitation {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewBasicMessage {
+pub(in crate::admin) struct NewBasicMessage {
     /// The connection.
     connection_id: String,
     /// 1 to 65,536 bytes of UTF-8, without the character U+0000.
@@ -166,7 +166,7 @@ pub(super) struct NewBasicMessage {
 
 /// A stored text.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct SentMessage {
+pub(in crate::admin) struct SentMessage {
     /// Id of the record.
     pub id: String,
 }
@@ -175,7 +175,7 @@ pub(super) struct SentMessage {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
-pub(super) struct BasicMessage {
+pub(in crate::admin) struct BasicMessage {
     /// Id; ids are in the order of time.
     id: String,
     /// The connection.
@@ -198,7 +198,7 @@ pub(super) struct BasicMessage {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
-pub(super) struct CredentialExchange {
+pub(in crate::admin) struct CredentialExchange {
     /// UUID.
     credential_exchange_id: String,
     /// offer-received, request-sent, credential-received, done, declined or abandoned.
@@ -232,7 +232,7 @@ pub(super) struct CredentialExchange {
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Decline {
+pub(in crate::admin) struct Decline {
     /// For people at the peer.
     #[schema(nullable = false, max_length = 1024, pattern = r"^[^\x00]*$")]
     reason: Option<String>,
@@ -243,7 +243,7 @@ pub(super) struct Decline {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewCredentialOffer {
+pub(in crate::admin) struct NewCredentialOffer {
     /// Id of a definition.
     credential_definition_id: String,
     /// Claims.
@@ -265,7 +265,7 @@ pub(super) struct NewCredentialOffer {
 /// A claim of an offer.
 #[derive(ToSchema)]
 #[allow(dead_code)]
-pub(super) struct OfferedClaim {
+pub(in crate::admin) struct OfferedClaim {
     name: String,
     value: String,
 }
@@ -273,14 +273,14 @@ pub(super) struct OfferedClaim {
 /// The refusals of a request that needs the peer or the registry.
 #[derive(utoipa::IntoResponses)]
 #[allow(dead_code)]
-pub(super) enum PeerRefusals {
+pub(in crate::admin) enum PeerRefusals {
     /// UNKNOWN_ID: nothing has this id.
     #[response(status = 404)]
-    Unknown(super::schema::ErrorBody),
+    Unknown(crate::admin::format::schema::ErrorBody),
     /// INVALID_STATE, or PEER_NOT_AUTHORIZED: the peer is not trusted, or not the issuer.
     #[response(status = 409)]
-    Conflict(super::schema::ErrorBody),
+    Conflict(crate::admin::format::schema::ErrorBody),
     /// INVALID_CLAIMS: the claims of the credential do not fit its schema.
     #[response(status = 422)]
-    Claims(super::schema::ErrorBody),
+    Claims(crate::admin::format::schema::ErrorBody),
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
-pub(super) struct Flow {
+pub(in crate::admin) struct Flow {
     /// UUID of the record.
     id: String,
     /// applicant or validator: the side of this agent.
@@ -224,7 +224,7 @@ struct FlowRefusal {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewFlow {
+pub(in crate::admin) struct NewFlow {
     /// A participant of this agent's DID.
     #[schema(nullable = false, pattern = "^[1-9][0-9]{0,18}$")]
     participant_id: Option<String>,
@@ -243,7 +243,7 @@ pub(super) struct NewFlow {
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewClaims {
+pub(in crate::admin) struct NewClaims {
     /// They replace those of before, without the id of the subject.
     #[schema(value_type = Object)]
     claims: Value,
@@ -254,7 +254,7 @@ pub(super) struct NewClaims {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewFlowLink {
+pub(in crate::admin) struct NewFlowLink {
     /// An absolute https URL.
     #[schema(max_length = 2048)]
     url: String,
@@ -272,7 +272,7 @@ pub(super) struct NewFlowLink {
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FlowComment {
+pub(in crate::admin) struct FlowComment {
     #[schema(nullable = false, min_length = 1, max_length = 2048)]
     comment: Option<String>,
 }
@@ -282,7 +282,7 @@ pub(super) struct FlowComment {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FlowTerms {
+pub(in crate::admin) struct FlowTerms {
     #[schema(nullable = false, minimum = 0)]
     validation_fees: Option<u64>,
     #[schema(nullable = false, minimum = 0)]
@@ -316,7 +316,7 @@ pub(super) struct FlowTerms {
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FlowRejection {
+pub(in crate::admin) struct FlowRejection {
     /// For the applicant.
     #[schema(min_length = 1, max_length = 2048)]
     description: String,
@@ -329,7 +329,7 @@ pub(super) struct FlowRejection {
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FlowRepetition {
+pub(in crate::admin) struct FlowRepetition {
     #[schema(nullable = false, value_type = Option<Object>)]
     claims: Option<Value>,
 }
@@ -338,7 +338,7 @@ pub(super) struct FlowRepetition {
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FlowEnd {
+pub(in crate::admin) struct FlowEnd {
     /// For the validator.
     #[schema(nullable = false, min_length = 1, max_length = 2048)]
     description: Option<String>,

@@ -11,12 +11,12 @@ use utoipa::{
     },
 };
 
-use super::answer::iso_seconds;
+use crate::admin::format::answer::iso_seconds;
 
 /// A service entry of the DID Document.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ServiceEndpoint {
+pub(in crate::admin) struct ServiceEndpoint {
     /// DID URL of the entry.
     id: String,
     /// Type.
@@ -34,7 +34,7 @@ impl From<ServiceEntry> for ServiceEndpoint {
 
 /// A service entry in the list.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ListedServiceEndpoint {
+pub(in crate::admin) struct ListedServiceEndpoint {
     #[serde(flatten)]
     entry: ServiceEndpoint,
     /// True for an entry that the agent writes itself; absent for others.
@@ -54,7 +54,7 @@ impl From<ServiceEntry> for ListedServiceEndpoint {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewServiceEndpoint {
+pub(in crate::admin) struct NewServiceEndpoint {
     /// Fragment of RFC 3986, with or without #; a URL of the agent's own DID is taken too. Made of the type when absent.
     #[schema(nullable = false, pattern = r"^#?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2}){1,128}$")]
     id: Option<String>,
@@ -70,7 +70,7 @@ pub(super) struct NewServiceEndpoint {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ServiceEndpointChange {
+pub(in crate::admin) struct ServiceEndpointChange {
     /// Type.
     #[schema(
         rename = "type",
@@ -105,7 +105,7 @@ fn endpoint_schema() -> RefOr<Schema> {
 /// A page of a list.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Page<T> {
+pub(in crate::admin) struct Page<T> {
     /// The items.
     pub items: Vec<T>,
     /// Cursor of the next page; null on the last one.
@@ -116,7 +116,7 @@ pub(super) struct Page<T> {
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ChallengeRequest {
+pub(in crate::admin) struct ChallengeRequest {
     /// Account address.
     account: String,
 }
@@ -124,7 +124,7 @@ pub(super) struct ChallengeRequest {
 /// A challenge.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Challenge {
+pub(in crate::admin) struct Challenge {
     /// Part of the text to sign: `vs-agent-admin-auth:AUDIENCE:NONCE`, or without the audience when there is none.
     pub nonce: String,
     /// End of its validity.
@@ -141,7 +141,7 @@ pub(super) struct Challenge {
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TokenRequest {
+pub(in crate::admin) struct TokenRequest {
     /// Account address.
     account: String,
     /// Compressed public key, 33 bytes in base64.
@@ -155,7 +155,7 @@ pub(super) struct TokenRequest {
 /// A bearer token.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Token {
+pub(in crate::admin) struct Token {
     /// The token.
     pub token: String,
     /// End of its validity.
@@ -165,7 +165,7 @@ pub(super) struct Token {
 
 /// The agent.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct AgentInfo {
+pub(in crate::admin) struct AgentInfo {
     /// DID.
     pub did: String,
     /// Version of the software.
@@ -178,7 +178,7 @@ pub(super) struct AgentInfo {
 /// The published document.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct DocumentInfo {
+pub(in crate::admin) struct DocumentInfo {
     /// Id of the newest version.
     pub version_id: String,
     /// Number of versions.
@@ -190,7 +190,7 @@ pub(super) struct DocumentInfo {
 /// The resolution of the newest document by the indexers.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ResolutionInfo {
+pub(in crate::admin) struct ResolutionInfo {
     /// off, idle, pending, submitted or blocked.
     pub state: &'static str,
     /// Time at which the state began.
@@ -213,7 +213,7 @@ pub(super) struct ResolutionInfo {
 /// The events that are stored.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct EventsInfo {
+pub(in crate::admin) struct EventsInfo {
     /// Stored events, dead letters included.
     pub stored: u64,
     /// Time at which the oldest event was stored.
@@ -226,7 +226,7 @@ pub(super) struct EventsInfo {
 
 /// The state of the process.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Health {
+pub(in crate::admin) struct Health {
     /// live or ready.
     pub status: &'static str,
 }
@@ -234,7 +234,7 @@ pub(super) struct Health {
 /// An event that could not be delivered.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct DeadLetterEntry {
+pub(in crate::admin) struct DeadLetterEntry {
     /// Id of the event.
     id: String,
     /// Type.
@@ -278,7 +278,7 @@ impl From<DeadLetter> for DeadLetterEntry {
 /// Heights whose events were dropped, because too many were stored.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct GapEntry {
+pub(in crate::admin) struct GapEntry {
     /// First height.
     from_height: u64,
     /// Last height.
@@ -295,7 +295,7 @@ impl From<EventGap> for GapEntry {
 
 /// The result of a refill.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Refilled {
+pub(in crate::admin) struct Refilled {
     /// Events that were queued.
     pub queued: u64,
 }
@@ -303,7 +303,7 @@ pub(super) struct Refilled {
 /// The error of a refused request.
 #[derive(ToSchema)]
 #[allow(dead_code)]
-pub(super) struct ErrorBody {
+pub(in crate::admin) struct ErrorBody {
     error: ErrorDetails,
 }
 
@@ -323,7 +323,7 @@ struct ErrorDetails {
 /// The refusals of every route that needs an admitted caller.
 #[derive(IntoResponses)]
 #[allow(dead_code)]
-pub(super) enum ReadRefusals {
+pub(in crate::admin) enum ReadRefusals {
     /// INVALID_INPUT or INVALID_CURSOR: a parameter or the body is invalid.
     #[response(status = 400)]
     Invalid(ErrorBody),
@@ -341,7 +341,7 @@ pub(super) enum ReadRefusals {
 /// The refusals of a route with a body.
 #[derive(IntoResponses)]
 #[allow(dead_code)]
-pub(super) enum BodyRefusals {
+pub(in crate::admin) enum BodyRefusals {
     /// INVALID_INPUT: the body is longer than 5,242,880 bytes.
     #[response(status = 413)]
     TooLong(ErrorBody),
@@ -353,7 +353,7 @@ pub(super) enum BodyRefusals {
 /// The refusals of a change.
 #[derive(IntoResponses)]
 #[allow(dead_code)]
-pub(super) enum ChangeRefusals {
+pub(in crate::admin) enum ChangeRefusals {
     /// UNKNOWN_ID: nothing has this id.
     #[response(status = 404)]
     Unknown(ErrorBody),

@@ -28,7 +28,7 @@ fn invalid(path: &str, rule: impl Into<String>) -> Refusal {
 }
 
 /// The members of a body. Each is taken once; those that are left are unknown.
-pub(super) struct BodyMembers(Map<String, Value>);
+pub(in crate::admin) struct BodyMembers(Map<String, Value>);
 
 impl BodyMembers {
     /// Reads the body of a request.
@@ -122,7 +122,7 @@ fn require_json(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// The parameters of a query. Each is taken once; those that are left are unknown.
-pub(super) struct QueryParameters(Vec<(String, String)>);
+pub(in crate::admin) struct QueryParameters(Vec<(String, String)>);
 
 impl QueryParameters {
     /// Parses the query of a request.
@@ -172,7 +172,7 @@ impl QueryParameters {
 }
 
 /// The parameter of a path.
-pub(super) fn parse_path(path: Result<Path<String>, PathRejection>) -> Result<String, Refusal> {
+pub(in crate::admin) fn parse_path(path: Result<Path<String>, PathRejection>) -> Result<String, Refusal> {
     path.map(|Path(text)| text).map_err(|_| invalid("id", "it is not UTF-8"))
 }
 

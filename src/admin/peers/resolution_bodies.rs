@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 #[derive(ToSchema)]
 #[allow(dead_code)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ResolvedDid {
+pub(in crate::admin) struct ResolvedDid {
     /// DID.
     #[schema(pattern = "^did:[^#?/]+$", max_length = 2048)]
     did: String,
@@ -17,7 +17,7 @@ pub(super) struct ResolvedDid {
 /// A peer as the agent sees it now.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PeerResolutionBody {
+pub(in crate::admin) struct PeerResolutionBody {
     /// DID.
     did: String,
     /// Whether it is a verifiable service: the indexer calls it trusted, and the participant is active at the node.

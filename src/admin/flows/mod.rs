@@ -1,0 +1,4 @@
+//! Flows with peers.
+
+pub(super) mod bodies;
+pub(super) mod requests;
