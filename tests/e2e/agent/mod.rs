@@ -1,47 +1,11 @@
 //! The agent's admin API and the public files of its DID, over real sockets.
 
-mod access;
-mod access_adversaries;
-mod access_process;
-mod admin_routes;
-mod agent_process;
-mod claims;
-mod events;
-mod first_generation;
-mod flow_adversaries;
-mod flow_faults;
-mod flow_process;
-mod flow_reference;
-mod flow_rotation;
-mod flows;
-mod identity;
-mod identity_faults;
-mod identity_process;
-pub(super) mod login;
-mod lying_index;
-mod no_beginning;
-mod older_names;
-mod onboarding_service;
-mod own_ecosystem;
-mod peer_adversaries;
-mod peer_ecosystems;
-mod peer_faults;
-mod peer_flow;
-mod peer_flow_adversaries;
-mod peer_flow_traces;
-mod peer_load;
-mod peer_tokens;
-mod peer_trust;
-mod peers;
-mod planned_upgrade;
-mod process;
-mod public_files;
-mod resolution;
-mod scripted_peer;
-mod signed_fields;
-mod store_file;
-mod two_agents;
-mod whole_way;
+mod credentials;
+pub(super) mod document;
+mod endpoints;
+mod messages;
+mod processes;
+mod validation;
 
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::LazyLock, time::Duration};
 

@@ -6,14 +6,12 @@ use serde_json::{Value, json};
 use svc::mcp_client::McpClient;
 use svc_test_support::small_disk::{SIZE, SmallDisk, fill};
 
-use super::{
-    super::{
-        harness::{
-            CREATE_ECOSYSTEM, CallResult, TestNetwork, call_tool, ecosystem_arguments, network_config, start_network,
-        },
-        secrets::{SERVER_PROGRAM, ServerChild},
+use crate::e2e::{
+    callers::secrets::{SERVER_PROGRAM, ServerChild},
+    harness::{
+        CREATE_ECOSYSTEM, CallResult, TestNetwork, call_tool, ecosystem_arguments, network_config, start_network,
     },
-    process_kill::{keyed_arguments, kill, start_by},
+    recovery::process_kill::{keyed_arguments, kill, start_by},
 };
 
 async fn start(world: &TestNetwork, disk: &SmallDisk, min_free_disk: &str) -> (ServerChild, McpClient) {

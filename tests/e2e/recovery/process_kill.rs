@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use svc::mcp_client::McpClient;
 use svc_test_support::ports::free_port;
 
-use super::super::{
+use crate::e2e::{
+    callers::secrets::{SERVER_PROGRAM, ServerChild, spawn_server, spawn_server_by},
     harness::{
         CREATE_ECOSYSTEM, CallResult, TestNetwork, call_tool, ecosystem_arguments, network_config, start_network,
     },
-    secrets::{SERVER_PROGRAM, ServerChild, spawn_server, spawn_server_by},
 };
 
 pub(super) struct ServerFiles(tempfile::TempDir);

@@ -4,12 +4,10 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use super::{
-    super::{
-        harness::{CREATE_ECOSYSTEM, call_tool, network_config, start_network},
-        secrets::{SERVER_PROGRAM, ServerChild},
-    },
-    process_kill::{ServerFiles, keyed_arguments, kill, new_files, refused_boot, start_with},
+use crate::e2e::{
+    callers::secrets::{SERVER_PROGRAM, ServerChild},
+    harness::{CREATE_ECOSYSTEM, call_tool, network_config, start_network},
+    recovery::process_kill::{ServerFiles, keyed_arguments, kill, new_files, refused_boot, start_with},
 };
 
 fn run(arguments: &[&str]) -> Output {
