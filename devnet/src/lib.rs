@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod config;
 mod devnet;
 mod genesis_file;
 mod seeding;
@@ -32,6 +33,7 @@ pub mod node;
 pub mod scenario;
 pub mod services;
 
-pub use devnet::{Devnet, DevnetConfig, DevnetError, OperatorSlot};
+pub use config::DevnetConfig;
+pub use devnet::{Devnet, DevnetError, OperatorSlot};
 pub use genesis_file::{GenesisFile, GenesisFileError};
 pub use svc_ledger::UpgradePlan;

@@ -1,5 +1,7 @@
 //! Trace context: read from callers, carried between actors, given to upstreams.
 
+mod request_meta;
+
 use std::{future::Future, sync::Arc, time::Duration};
 
 use opentelemetry::{
@@ -11,6 +13,7 @@ use opentelemetry_http::{HeaderExtractor, HeaderInjector};
 use tracing::{Span, field::Empty};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
+use self::request_meta::RequestMetaExtractor;
 use crate::names::{attribute, span};
 
 /// The tool call that code runs for; every log line of that code carries these two fields.
@@ -377,25 +380,4 @@ fn extract_context(extractor: &dyn Extractor) -> Context {
 pub fn inject_context(span: &Span, headers: &mut http::HeaderMap) {
     let context = span.context();
     global::get_text_map_propagator(|propagator| propagator.inject_context(&context, &mut HeaderInjector(headers)));
-}
-
-struct RequestMetaExtractor {
-    traceparent: Option<String>,
-    tracestate: Option<String>,
-    baggage: Option<String>,
-}
-
-impl Extractor for RequestMetaExtractor {
-    fn get(&self, key: &str) -> Option<&str> {
-        match key {
-            "traceparent" => self.traceparent.as_deref(),
-            "tracestate" => self.tracestate.as_deref(),
-            "baggage" => self.baggage.as_deref(),
-            _ => None,
-        }
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        vec!["traceparent", "tracestate", "baggage"]
-    }
 }

@@ -31,6 +31,7 @@
 mod chain;
 mod config;
 mod confirmer;
+mod decided_write;
 mod estimate;
 mod history;
 mod journal;
@@ -56,6 +57,7 @@ pub use chain::{
 };
 pub use config::PipelineConfig;
 pub use confirmer::core::describe_heights;
+pub use decided_write::{DecidedWrite, WriteTimes};
 pub use estimate::{EstimateError, TxEstimate};
 pub use journal::{
     JournalHandle,
@@ -80,4 +82,4 @@ pub use write::{
     status::{WriteHandle, WriteReporter, WriteStatus, WriteStopped},
     submission::SubmittedTx,
 };
-pub use write_task::{DecidedWrite, WriteActors, WriteTask, WriteTimes};
+pub use write_task::{WriteActors, WriteTask};

@@ -8,12 +8,9 @@
 //! └── node_link   the node's WebSocket and the block clock
 //! ```
 
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+mod assembly;
+
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use ractor::ActorCell;
 use svc_kit::{
@@ -24,7 +21,6 @@ use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{
     account_key::AccountKey, address::AddressError, comet_rpc::ExecTxResult, proto_registry::ProtoRegistry,
 };
-use tokio::time::Instant;
 use tracing::Span;
 
 use crate::{
@@ -35,13 +31,13 @@ use crate::{
         node_release::{NodeRelease, ReleaseWatch},
         params::ChainParams,
     },
-    config::{MAX_ACTIVE_WRITES, PipelineConfig},
-    confirmer::{self, Confirmer, ConfirmerHandle, SigningAccount, block_reader::read_result},
+    config::PipelineConfig,
+    confirmer::block_reader::read_result,
+    decided_write::DecidedWrite,
     estimate::{CostEstimator, EstimateError, TxEstimate},
-    journal::{JournalHandle, JournalWriter, core::RecoverySummary, error::RecoveryError},
-    node_link::{self, NodeLink},
+    journal::{JournalHandle, core::RecoverySummary, error::RecoveryError},
     recovery::RecoveredJournal,
-    signer::{self, Signer, SignerHandle, gas_history::GasHistory},
+    signer::{SignerHandle, gas_history::GasHistory},
     write::{
         error::WriteFailure,
         fee::{FeeGranter, FeeLimits},
@@ -53,7 +49,7 @@ use crate::{
         status::WriteHandle,
         submission::SubmissionId,
     },
-    write_task::{DecidedWrite, WriteActors, WriteTask},
+    write_task::{WriteActors, WriteTask},
 };
 
 /// A pipeline that did not start.
@@ -157,85 +153,6 @@ impl Pipeline {
         recovered: RecoveredJournal,
     ) -> PipelineParts {
         Self::build(config, key, identity, node, head, recovered, None)
-    }
-
-    fn build(
-        config: PipelineConfig,
-        key: AccountKey,
-        identity: AccountIdentity,
-        node: NodeClient,
-        head: BlockHead,
-        recovered: RecoveredJournal,
-        supervisor: Option<Supervisor>,
-    ) -> PipelineParts {
-        let (clock, write_node) = (BlockClock::new(head, Instant::now()), node.for_writes());
-        let (clock, gas) = (RetainedState::new(clock), RetainedState::new(GasHistory::new(config.gas_adjustment)));
-        let table = RetainedState::new(recovered.table);
-        let (journal, journal_args) = JournalHandle::new(recovered.store, config.mailbox_limit);
-        let signer = SignerHandle::new(config.mailbox_limit);
-        let confirmer = ConfirmerHandle::new(config.mailbox_limit);
-        let node_link = svc_kit::Handle::new("node_link", "node_link", config.mailbox_limit);
-        let address = identity.address.to_string();
-        let signer_args = signer::Args {
-            key,
-            identity: identity.clone(),
-            chain: config.chain.clone(),
-            release: config.release.clone(),
-            node: write_node.clone(),
-            table: table.clone(),
-            clock: clock.clone(),
-            gas: gas.clone(),
-            journal: journal.clone(),
-            window: config.window,
-            tx_timeout: config.tx_timeout,
-            text_prefixes: config.text_prefixes,
-        };
-        let confirmer_args = confirmer::Args {
-            node: write_node.clone(),
-            account: SigningAccount::new(&identity, &config.chain),
-            table: table.clone(),
-            clock: clock.clone(),
-            gas: gas.clone(),
-            journal: journal.clone(),
-            signer: signer.clone(),
-        };
-        let link_args = node_link::Args {
-            node: write_node,
-            release: config.release.clone(),
-            address,
-            clock: clock.clone(),
-            journal: journal.clone(),
-            confirmer: confirmer.clone(),
-            signer: signer.clone(),
-        };
-        let children = vec![
-            ChildSpec::worker::<JournalWriter>(journal.actor(), journal_args),
-            ChildSpec::worker::<Signer>(signer.actor(), signer_args),
-            ChildSpec::worker::<Confirmer>(confirmer.actor(), confirmer_args),
-            ChildSpec::worker::<NodeLink>(&node_link, link_args),
-        ];
-        let actors = WriteActors {
-            signer,
-            confirmer,
-            journal: journal.clone(),
-            table,
-            recovery: RetainedState::new(recovered.summary),
-            next_submission: Arc::new(AtomicU64::new(recovered.next_submission)),
-            tx_timeout: config.tx_timeout,
-        };
-        let pipeline = Self(Arc::new(PipelineRuntime {
-            chain: config.chain,
-            release: config.release,
-            identity,
-            node,
-            clock,
-            gas,
-            journal,
-            actors,
-            tasks: TaskGroup::new(MAX_ACTIVE_WRITES),
-            supervisor,
-        }));
-        PipelineParts { pipeline, children }
     }
 
     /// Starts a write that pays its own fee. It goes on when the handle is dropped.

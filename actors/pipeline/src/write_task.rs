@@ -16,6 +16,7 @@ use tracing::{Instrument, Span};
 
 use crate::{
     confirmer::{ConfirmerHandle, TxNews},
+    decided_write::{DecidedWrite, WriteTimes},
     journal::{JournalHandle, core::RecoverySummary},
     signer::SignerHandle,
     write::{
@@ -23,7 +24,7 @@ use crate::{
         fee::FeeGranter,
         in_flight::{InFlightTable, InFlightTx},
         intent::WriteIntent,
-        outcome::{TxRefusal, WriteOutcome},
+        outcome::WriteOutcome,
         policy::SigningPolicy,
         retry::{RetryState, WriteStep, followed_outcome},
         status::{WriteHandle, WriteReporter, WriteStatus},
@@ -52,30 +53,6 @@ impl WriteActors {
     fn next_submission_id(&self) -> SubmissionId {
         SubmissionId(self.next_submission.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
     }
-}
-
-/// A write that the chain has decided.
-#[derive(Debug, Clone)]
-pub struct DecidedWrite {
-    /// Its transaction in a block, or the last one.
-    pub tx: SubmittedTx,
-    /// Outcome of the transaction.
-    pub outcome: WriteOutcome,
-    /// The refusal of a transaction that never executed.
-    pub refusal: Option<TxRefusal>,
-    /// Times of the last transaction.
-    pub times: WriteTimes,
-}
-
-/// Times of a transaction.
-#[derive(Debug, Clone, Copy)]
-pub struct WriteTimes {
-    /// The signer was asked for it.
-    pub requested: Instant,
-    /// The node had it.
-    pub sent: Instant,
-    /// It was decided.
-    pub decided: Instant,
 }
 
 /// A write on its way. `A` is the type of the answer that its callers wait for.
@@ -388,19 +365,6 @@ impl<A> WriteTask<A> {
             Ok(submitted) => submitted.map(drop).map_err(WriteError::Submit),
             Err(error) => withdraw(actors, request.submission_id, error).await.map(drop),
         }
-    }
-}
-
-impl DecidedWrite {
-    /// Whether its transaction has used its sequence in a block.
-    pub fn has_executed(&self) -> bool {
-        self.outcome.uses_sequence(self.tx.sequence)
-    }
-
-    /// A write that has ended with the outcome of a transaction; `None` when it has none.
-    fn new(tx: &InFlightTx, times: WriteTimes) -> Option<Self> {
-        let (outcome, refusal) = (tx.outcome.clone()?, tx.final_refusal().cloned());
-        Some(Self { tx: SubmittedTx::from(tx), outcome, refusal, times })
     }
 }
 

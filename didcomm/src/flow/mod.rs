@@ -16,6 +16,7 @@ mod outcome;
 mod outgoing;
 mod progress;
 mod record;
+mod record_parts;
 mod report;
 mod silence;
 mod state;

@@ -13,7 +13,10 @@ use std::{
 use svc_otel::metrics;
 use tokio::{sync::Notify, time::timeout};
 
-use super::http_client::{HttpUpstream, UpstreamError, UpstreamKind};
+use super::{
+    http_client::HttpUpstream,
+    upstream_error::{UpstreamError, UpstreamKind},
+};
 
 /// Origins of equivalent servers in the order of preference; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]

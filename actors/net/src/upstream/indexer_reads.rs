@@ -7,7 +7,8 @@ use url::form_urlencoded;
 
 use super::{
     endpoints::{EndpointReach, UpstreamEndpoints},
-    http_client::{HttpUpstream, UpstreamError},
+    http_client::HttpUpstream,
+    upstream_error::UpstreamError,
 };
 
 #[derive(Deserialize)]

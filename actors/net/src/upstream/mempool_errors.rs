@@ -2,7 +2,7 @@
 
 use svc_wire::{chain_error::ChainError, comet_rpc::RpcError};
 
-use super::{http_client::UpstreamError, node_client::NodeClientError};
+use super::{node_client::NodeClientError, upstream_error::UpstreamError};
 
 /// `tx already exists in cache` — CometBFT mempool, `ErrTxInCache`.
 pub(super) fn is_in_mempool_cache(error: &RpcError) -> bool {

@@ -10,11 +10,13 @@ mod mempool_errors;
 mod node_client;
 mod node_selection;
 mod pruning;
+mod upstream_error;
 
 pub use descriptors::{NodeDescriptors, NodeDescriptorsError, query_address_prefix, read_node_descriptors};
 pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins};
+pub use http_client::HttpUpstream;
 pub(crate) use http_client::innermost_cause;
-pub use http_client::{HttpUpstream, JsonDocument, UpstreamError, UpstreamKind, UpstreamResponse};
 pub use indexer_reads::{indexer_reach, read_event_page, read_indexed_height, select_indexer};
 pub use node_client::{BroadcastOutcome, NodeClient, NodeClientError};
 pub use node_selection::{ConfirmedHeight, HistoryDispute};
+pub use upstream_error::{JsonDocument, UpstreamError, UpstreamKind, UpstreamResponse};

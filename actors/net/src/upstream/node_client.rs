@@ -18,9 +18,9 @@ use svc_wire::{
 
 use super::{
     endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins},
-    http_client::{UpstreamError, UpstreamKind},
     mempool_errors::{is_in_mempool_cache, mempool_refusal},
     node_selection::HistoryDispute,
+    upstream_error::{UpstreamError, UpstreamKind},
 };
 
 /// The error of a request to a node.

@@ -1,6 +1,7 @@
 //! The genesis: the state before the first block.
 
 mod app_state;
+mod export;
 mod generation_form;
 mod rate;
 mod transfer;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use svc_wire::proto::cosmos::bank::v1beta1::{DenomUnit, Metadata};
 
 use self::transfer::{import_app_state, put_rate};
-pub use self::{app_state::AppStateError, rate::GenesisRate, transfer::export_app_state};
+pub use self::{app_state::AppStateError, export::export_app_state, rate::GenesisRate};
 use crate::{
     chain::{BlockContext, ChainConfig},
     context::ExecContext,

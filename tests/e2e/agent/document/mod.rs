@@ -1,5 +1,6 @@
 //! The document of an agent: its files, its routes, its logins, and the events that follow a change.
 
+pub(in crate::e2e) mod admin_description;
 pub(in crate::e2e) mod admin_routes;
 pub(in crate::e2e) mod events;
 pub(in crate::e2e) mod login;

@@ -1,5 +1,5 @@
 //! The recorded reference as the other side of an agent, in both formats of credentials: it says its recorded messages, and those that it
-//! hears have the form of the recorded ones.
+//! hears have the form of the recorded ones. The file is longer than others: both sides are played from one transcript.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -25,15 +25,17 @@ use svc_trust::{
 use svc_wire::timestamp;
 use uuid::Uuid;
 
-use crate::e2e::agent::{
-    credentials::identity::start_agents_with,
-    messages::scripted_peer::{ScriptedPeer, now, signing_key},
-    validation::{
-        flow_adversaries::start_applicant,
-        flows::{APPLICANT, VALIDATOR, claims},
+use crate::e2e::{
+    agent::{
+        credentials::identity::start_agents_with,
+        messages::scripted_peer::{ScriptedPeer, now, signing_key},
+        validation::{
+            flow_adversaries::start_applicant,
+            flows::{APPLICANT, VALIDATOR, claims},
+        },
     },
+    harness::TestNetwork,
 };
-use crate::e2e::harness::TestNetwork;
 
 /// The messages of a run of the reference on both sides. Attachments are left out.
 static TRANSCRIPT: LazyLock<Vec<Value>> =

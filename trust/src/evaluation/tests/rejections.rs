@@ -1,4 +1,5 @@
-//! Tests of the evaluation: one fixture for each code of a rejection.
+//! Tests of the evaluation: one fixture for each code of a rejection. The codes are one table, which is compared with all codes: the file is
+//! longer than others.
 
 use std::collections::BTreeSet;
 

@@ -19,7 +19,8 @@ use tokio::{task::AbortHandle, time::Instant};
 use super::{
     Args, CredentialAnswer, Msg,
     import::import,
-    issuer::{CredentialIssuer, IssueRequest},
+    issuance::{IssueRequest, IssueStop},
+    issuer::CredentialIssuer,
     pass::Pass,
     report::PassReport,
     schedule::{AFTER_EVENT, PASS_PAUSE, PassSchedule},
@@ -310,7 +311,7 @@ async fn issue_to_other(issuer: &CredentialIssuer, request: &IssueRequest, claim
         Some(known) => known,
         None => sign_for_other(issuer, request).await?,
     };
-    issuer.anchor(&row).await.map_err(|stop| super::issuer::IssueStop::from(stop).into_refusal())?;
+    issuer.anchor(&row).await.map_err(|stop| IssueStop::from(stop).into_refusal())?;
     // A rotation of compromised keys may have come meanwhile.
     let stored = store.credential(&row.id).await.map_err(|error| store_failed(&error))?;
     stored.filter(|one| one.state == CredentialState::Anchored).ok_or_else(|| {
@@ -331,12 +332,12 @@ async fn sign_for_other(issuer: &CredentialIssuer, request: &IssueRequest) -> Cr
     })?;
     // Without the rights no server of the ecosystem is asked.
     let authority = issuer.read_authority(&request.did, &schema, CredentialKind::Issued).await;
-    let authority = authority.map_err(super::issuer::IssueStop::into_refusal)?;
+    let authority = authority.map_err(IssueStop::into_refusal)?;
     let credentials = issuer.sources.credentials_of(&issuer.account, &schema).await;
     let credentials = credentials.map_err(|stop| unavailable(&stop.reason()))?;
     let kind = (CredentialKind::Issued, CredentialForm::Main);
     let signed = issuer.sign_and_store(request, (&schema, &credentials), kind, &authority).await;
-    signed.map_err(super::issuer::IssueStop::into_refusal)
+    signed.map_err(IssueStop::into_refusal)
 }
 
 async fn remove_received(args: &Args, id: &str) -> CredentialAnswer {

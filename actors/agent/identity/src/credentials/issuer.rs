@@ -1,100 +1,42 @@
 //! The way of one credential: from its claims to its digest at the node. It is signed and stored before its session is sent, and is
 //! presented or handed out when the node shows its digest.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::sync::Arc;
 
 use prost_types::Timestamp;
-use serde_json::{Map, Value, json};
-use svc_agent_core::{
-    error::{Refusal, RefusalCode, Violation},
-    grant::{BlockedReason, WantedGrant},
-};
+use serde_json::{Value, json};
+use svc_agent_core::error::{Refusal, RefusalCode};
 use svc_agent_store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential};
 use svc_didcomm::flow::CredentialTerms;
 use svc_trust::{
-    RejectionCode, RejectionReason, authorize_holder,
+    RejectionCode, RejectionReason,
     did_document::ProofPurpose,
     digest::{DigestAlgorithm, anchored_digest},
     issuance::{CredentialDraft, sign_credential},
     proof::{ProofSuite, has_rdf_form},
 };
-use svc_wire::{
-    proto::svc::pp::v1::{Participant, ParticipantRole},
-    timestamp,
-};
+use svc_wire::timestamp;
 use uuid::Uuid;
 
 use super::{
+    authority::Authority,
     claim_documents::ClaimDocuments,
     core::{HeldFacts, reason_to_withdraw},
+    issuance::{IssueRequest, IssueStop, invalid_claims, violation},
     judge::{CredentialJudge, JudgedCredential, begin_of},
     session_locks::SessionLocks,
     unsigned::{SignedCredential, UnsignedCredential, has_signable_subject, subject_of},
 };
 use crate::{
-    account_write::{Block, WriteStop, WritingAccount},
+    account_write::{WriteStop, WritingAccount},
     credential_settings::{CredentialForm, PublishedProofs, check_claim_texts, claim_violations, claims_digest},
     document::{plain_method, prover_for},
-    grant::AgentGrant,
     keeper::KeeperHandle,
     registry::{NodeRegistry, SchemaCredentials, SchemaOnChain, SchemaSources, all_to_evidence, name_of},
 };
 
 /// Longest credential, in bytes of JSON: a presentation has to be fetched by indexers.
 pub(super) const MAX_CREDENTIAL_BYTES: usize = 256 * 1024;
-
-/// A credential that is to be issued.
-#[derive(Debug, Clone, PartialEq)]
-pub struct IssueRequest {
-    /// DID of the subject.
-    pub did: String,
-    /// Schema.
-    pub schema_id: u64,
-    /// Claims, without the `id` of the subject.
-    pub claims: Map<String, Value>,
-    /// End of its validity, seconds since the epoch; the longest that is allowed when absent.
-    pub valid_until: Option<i64>,
-    /// Terms that a validator's operator has set.
-    pub terms: CredentialTerms,
-}
-
-/// An issuance that ended without its credential.
-#[derive(Debug, Clone, PartialEq)]
-pub enum IssueStop {
-    /// The request is refused.
-    Refused(Refusal),
-    /// The registry, a grant or a server does not allow it now.
-    Stopped(WriteStop),
-}
-
-impl<T: Into<WriteStop>> From<T> for IssueStop {
-    fn from(stop: T) -> Self {
-        Self::Stopped(stop.into())
-    }
-}
-
-impl IssueStop {
-    /// The refusal of a request.
-    pub fn into_refusal(self) -> Refusal {
-        match self {
-            Self::Refused(refusal) => refusal,
-            Self::Stopped(WriteStop::Blocked(Block {
-                reason: reason @ (BlockedReason::NoParticipant | BlockedReason::NoGrant | BlockedReason::GrantExpired),
-                ..
-            })) => {
-                let message = format!(
-                    "the agent may not issue credentials of this schema: {} (svc agent init shows the step)",
-                    reason.as_str()
-                );
-                Refusal::new(RefusalCode::NotAuthorized, message)
-            }
-            Self::Stopped(stop) => {
-                let message = format!("the credential was not issued: {}", stop.reason());
-                Refusal { retry_after: Some(5), ..Refusal::new(RefusalCode::ResolverUnavailable, message) }
-            }
-        }
-    }
-}
 
 /// Issues credentials of the DID.
 #[derive(Clone)]
@@ -114,14 +56,6 @@ pub struct CredentialIssuer {
     pub(crate) sessions: SessionLocks,
     /// Reads the documents that claims name.
     pub(crate) documents: ClaimDocuments,
-}
-
-/// The registry's side of a credential that may be issued.
-pub struct Authority {
-    /// The grant of the account, with the participant that issues.
-    pub grant: AgentGrant,
-    /// End of the participant that holds the credential.
-    holder_until: Option<i128>,
 }
 
 impl CredentialIssuer {
@@ -281,62 +215,6 @@ impl CredentialIssuer {
         check_schema(schema, &draft.into_credential(ProofSuite::EddsaJcs2022))
     }
 
-    /// Reads the right to issue a credential to a participant that was read just now; without one there is no onboarding.
-    pub async fn flow_authority(
-        &self,
-        (schema_id, issuer_participant): (u64, u64),
-        holder: Option<&Participant>,
-    ) -> Result<Authority, WriteStop> {
-        let wanted = WantedGrant::to_issue(schema_id, Some(issuer_participant));
-        let grant = self.account.read_grant(&wanted).await?;
-        let holder_until = holder.and_then(|one| one.effective_until.as_ref()).map(timestamp::unix_nanos);
-        Ok(Authority { grant, holder_until })
-    }
-
-    /// Reads at the node the participants that authorise issuer and holder.
-    pub async fn read_authority(
-        &self,
-        did: &str,
-        schema: &SchemaOnChain,
-        kind: CredentialKind,
-    ) -> Result<Authority, IssueStop> {
-        let now = timestamp::unix_nanos(&self.account.chain_time());
-        let (schema_id, is_own) = (schema.schema.id, kind == CredentialKind::Own);
-        let found = self.registry().participants(did).await?;
-        if is_own {
-            let grant = self.account.read_grant(&WantedGrant::to_issue(schema_id, None)).await?;
-            let participants = all_to_evidence(&found, now);
-            let holder = authorize_holder(&participants, &schema.to_evidence(), true);
-            return match holder {
-                Ok(holder) => Ok(Authority { grant, holder_until: holder.and_then(|one| one.effective_until) }),
-                Err(reason) => Err(not_a_holder(did, schema_id, &reason.message)),
-            };
-        }
-        // The DID may be a holder under one of several ISSUER participants of this agent.
-        let of_schema = |one: &&Participant| one.role() == ParticipantRole::Holder && one.schema_id == schema_id;
-        let mut holders: Vec<&Participant> = found.iter().filter(of_schema).collect();
-        holders.sort_by_key(|one| Reverse(one.effective_until.map_or(i64::MAX, |until| until.seconds)));
-        let mut ungranted = None;
-        for holder in holders {
-            let evidence = all_to_evidence(std::slice::from_ref(holder), now);
-            let Ok(Some(active)) = authorize_holder(&evidence, &schema.to_evidence(), false) else { continue };
-            let holder_until = active.effective_until;
-            let wanted = WantedGrant::to_issue(schema_id, Some(holder.validator_participant_id));
-            match self.account.read_grant(&wanted).await {
-                Ok(grant) => return Ok(Authority { grant, holder_until }),
-                Err(stop @ WriteStop::Blocked(_)) => ungranted = Some(stop),
-                Err(stop) => return Err(stop.into()),
-            }
-        }
-        // Without any right to issue, that is the first thing to be mended.
-        self.account.read_grant(&WantedGrant::to_issue(schema_id, None)).await?;
-        let reason = match ungranted {
-            Some(stop) => format!("it is one under another participant ({})", stop.reason()),
-            None => "the registry has none in effect".to_owned(),
-        };
-        Err(not_a_holder(did, schema_id, &reason))
-    }
-
     /// The reason for which a credential that was issued to another does not count any more, as the document and the node state it.
     pub async fn reason_against(&self, row: &StoredCredential) -> Result<Option<&'static str>, WriteStop> {
         if !self.keeper.published().document.allows_assertion(&row.proof_method) {
@@ -353,15 +231,6 @@ impl CredentialIssuer {
             now: now.seconds,
         };
         Ok(reason_to_withdraw(row, &facts).map(|code| code.as_str()))
-    }
-
-    /// The earliest of the configured days, the ends of both participants, and the requested end.
-    pub fn end_of_validity(&self, authority: &Authority, requested: Option<i64>, now: &Timestamp) -> i64 {
-        let days = now.seconds + i64::from(self.days) * 86_400;
-        let issuer_until = authority.grant.participant.effective_until.map(|until| until.seconds);
-        let seconds = |nanos: i128| i64::try_from(nanos.div_euclid(1_000_000_000)).unwrap_or(i64::MAX);
-        let ends = [issuer_until, authority.holder_until.map(seconds), requested];
-        ends.into_iter().flatten().fold(days, i64::min)
     }
 
     /// Judges the signed credential as if its digest were anchored: one that no verdict accepts is never stored.
@@ -404,11 +273,6 @@ fn check_schema(schema: &SchemaOnChain, body: &Value) -> Result<(), IssueStop> {
     }
 }
 
-fn not_a_holder(did: &str, schema_id: u64, reason: &str) -> IssueStop {
-    let message = format!("{did} has no active HOLDER participant of schema {schema_id} under this agent's: {reason}");
-    IssueStop::Refused(Refusal::new(RefusalCode::PeerNotAuthorized, message))
-}
-
 /// The verification method of the proof of a credential. Both forms of a key are one.
 pub fn proof_method(credential: &Value) -> String {
     plain_method(credential["proof"]["verificationMethod"].as_str().unwrap_or_default()).to_owned()
@@ -420,13 +284,4 @@ pub(crate) fn presentation_name(schema: &SchemaOnChain, judge: &CredentialJudge)
         Some(essential) if essential.makes_trusted() => name_of(essential).to_owned(),
         _ => schema.schema.id.to_string(),
     }
-}
-
-fn violation(path: &str, message: &str) -> Violation {
-    Violation { path: path.to_owned(), message: message.to_owned() }
-}
-
-fn invalid_claims(violations: Vec<Violation>) -> IssueStop {
-    let first = violations.first().map(|one| format!("{}: {}", one.path, one.message)).unwrap_or_default();
-    IssueStop::Refused(Refusal { violations, ..Refusal::new(RefusalCode::InvalidClaims, first) })
 }

@@ -8,9 +8,11 @@
 mod actor;
 mod anchoring;
 mod asked_claims;
+mod authority;
 mod claim_documents;
 mod core;
 mod import;
+mod issuance;
 mod issuer;
 mod issuer_parts;
 mod judge;
@@ -37,9 +39,11 @@ use crate::{
 };
 
 pub use self::{
+    authority::Authority,
     claim_documents::document_digest,
     import::import,
-    issuer::{Authority, CredentialIssuer, IssueRequest, IssueStop, proof_method},
+    issuance::{IssueRequest, IssueStop},
+    issuer::{CredentialIssuer, proof_method},
     issuer_parts::IssuerParts,
     judge::{JudgedCredential, begin_of},
     report::PassReport,

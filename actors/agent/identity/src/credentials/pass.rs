@@ -17,7 +17,8 @@ use super::{
     core::{
         HeldFacts, OwnSituation, OwnStep, find_held, is_of_another, is_unwanted, next_own_step, reason_to_withdraw,
     },
-    issuer::{CredentialIssuer, IssueRequest},
+    issuance::IssueRequest,
+    issuer::CredentialIssuer,
     report::{OwnEnd, OwnStop, PassReport},
     unsigned::subject_of,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prost_types::Timestamp;
 use svc_wire::timestamp;
 
-use super::issuer::IssueStop;
+use super::issuance::IssueStop;
 use crate::{
     account_write::{Block, WriteStop},
     credential_settings::{ClaimProblem, problems_text},

@@ -8,7 +8,7 @@ use svc_trust::{
 };
 use svc_wire::timestamp;
 
-use super::issuer::IssueRequest;
+use super::issuance::IssueRequest;
 
 /// A credential before its proof. Its end is in seconds since the epoch.
 #[derive(Debug, Clone, PartialEq)]

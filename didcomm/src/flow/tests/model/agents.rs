@@ -1,4 +1,5 @@
-//! The agents of the model: each has its store and nothing else.
+//! The agents of the model: each has its store and nothing else. The file is longer than others, since the steps of an agent are read
+//! beside each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,277 @@
+//! Error envelopes for the outcomes of a write.
+
+use std::time::Duration;
+
+use serde_json::json;
+use svc_kit::AskError;
+use svc_pipeline::{Ceiling, CeilingExceeded, SubmitError, SubmittedTx, TxRefusal, describe_heights};
+use svc_wire::{
+    chain_error::{ChainError, ChainErrorKind, FeeShortage},
+    error_envelope::{ErrorEnvelope, FailureCode, NextStep},
+};
+
+use super::{chain_details, node_error};
+use crate::snapshot::UnknownPayer;
+
+/// A write that the signer brought into flight with no transaction.
+pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
+    match error {
+        SubmitError::Node(error) => node_error(error),
+        SubmitError::NoAccount { address } => ErrorEnvelope::new(
+            FailureCode::InsufficientFees,
+            format!("account {address} does not exist on chain yet"),
+            "send it some coins, or have the corporation grant an authorization with a fee allowance",
+        )
+        .with_details(json!({"address": address})),
+        SubmitError::Simulation(chain) if chain.classify_simulation() == ChainErrorKind::InsufficientFees => {
+            insufficient_fees(chain)
+        }
+        SubmitError::Simulation(chain) => {
+            let advice = chain.advice().unwrap_or("the raw log says which rule of the chain the message breaks");
+            let hint = format!("nothing was sent; {advice}");
+            let message = format!("simulation failed: {}", chain.sentence());
+            ErrorEnvelope::new(FailureCode::SimulationFailed, message, hint).with_details(chain_details(chain))
+        }
+        SubmitError::Sequence(chain) => {
+            let hint = "another process may be using the same key; try again when it is quiet";
+            let message = format!("the account sequence stayed wrong: {}", chain.sentence());
+            ErrorEnvelope::new(FailureCode::SequenceMismatch, message, hint).with_details(chain_details(chain))
+        }
+        SubmitError::SequenceMoved { .. } => {
+            ErrorEnvelope::new(FailureCode::Restarting, error.to_string(), "try again in a moment")
+        }
+        SubmitError::NodeBehind { expected_sequence: expected, used_below } => {
+            let message =
+                format!("the node is behind: it expects sequence {expected}, and all below {used_below} are used");
+            let hint = "nothing was sent; wait until the node has caught up, or use another one";
+            ErrorEnvelope::new(FailureCode::NotReady, message, hint)
+                .with_details(json!({"kind": "rpc", "expected": expected, "used_below": used_below}))
+                .with_next_step(NextStep::ConfigureNode)
+        }
+        SubmitError::AboveCeiling(exceeded) => {
+            let CeilingExceeded { ceiling, needed, limit } = exceeded;
+            let (kind, next_step) = match ceiling {
+                Ceiling::Gas => ("gas", NextStep::RaiseMaxGas),
+                Ceiling::Fee => ("fee", NextStep::RaiseMaxFee),
+                Ceiling::DailyFee => ("fee_per_day", NextStep::RaiseMaxFeePerDay),
+                Ceiling::PrincipalFee => ("principal_fee", NextStep::RaisePrincipalLimit),
+                Ceiling::PrincipalDailyFee => ("principal_fee_per_day", NextStep::RaisePrincipalLimit),
+            };
+            let hint = "nothing was signed; raise the limit only if the message is worth it and the node is trusted";
+            let details = json!({"kind": kind, "needed": needed.to_string(), "limit": limit.to_string()});
+            ErrorEnvelope::new(FailureCode::FeeAboveCeiling, exceeded.to_string(), hint)
+                .with_details(details)
+                .with_next_step(next_step)
+        }
+        SubmitError::Journal(reason) => record_unavailable("journal", reason),
+        SubmitError::Restored { hash, height } => {
+            let message = format!(
+                "the same message was executed as {hash} in block {height}, before the journal lost its records"
+            );
+            let hint = "this call may be a repetition of that one, whose idempotency key is lost; if it is another one, make it a day \
+                        after the restart, or change the message";
+            ErrorEnvelope::new(FailureCode::JournalUnavailable, message, hint)
+                .with_details(json!({"record": "journal", "tx_hash": hash, "block_height": height}))
+                .not_retryable()
+                .with_next_step(NextStep::LookUpTransaction)
+        }
+        SubmitError::Unrecorded(reason) => {
+            let hint = "the server that starts next may still send it: repeat the call only under the same idempotency_key, or look \
+                        for it first";
+            ErrorEnvelope::new(
+                FailureCode::JournalUnavailable,
+                format!("the journal cannot be written: {reason}"),
+                hint,
+            )
+            .with_details(json!({"record": "journal"}))
+            .not_retryable()
+            .with_next_step(NextStep::ListTransactions)
+        }
+        SubmitError::Overloaded { limit } => {
+            let message = format!("{limit} writes are already waiting to be signed");
+            ErrorEnvelope::new(FailureCode::Overloaded, message, "nothing was sent; try again in a moment")
+        }
+        SubmitError::NotTaken { msg_type, .. } => {
+            let hint = "nothing was signed; the node runs another release of the chain: use a release of this server that knows it";
+            ErrorEnvelope::new(FailureCode::UpstreamProtocolError, error.to_string(), hint)
+                .with_details(json!({"kind": "rpc", "msg_type": msg_type}))
+                .not_retryable()
+        }
+        SubmitError::SigningFailed => {
+            ErrorEnvelope::new(FailureCode::NotReady, "the transaction could not be signed", "check the key")
+        }
+    }
+}
+
+/// A transaction that CheckTx refused, or the ante handler in a block. A node that has passed it on may still bring it into a block.
+pub fn rejected_error(tx: &SubmittedTx, refusal: &TxRefusal) -> ErrorEnvelope {
+    bound_error(refusal_error(refusal), tx)
+}
+
+/// A refused transaction that never executed. Its idempotency key is free.
+pub fn never_executed_error(hash: &str, refusal: &TxRefusal) -> ErrorEnvelope {
+    let mut envelope = refusal_error(refusal);
+    envelope.details["tx_hash"] = hash.into();
+    envelope
+}
+
+fn refusal_error(refusal: &TxRefusal) -> ErrorEnvelope {
+    let TxRefusal { error: chain, block_height } = refusal;
+    let mut envelope = if chain.classify() == ChainErrorKind::InsufficientFees {
+        insufficient_fees(chain)
+    } else {
+        let message = match block_height {
+            Some(height) => {
+                format!("the transaction failed in block {height} before its message: {}", chain.sentence())
+            }
+            None => format!("the node refused the transaction: {}", chain.sentence()),
+        };
+        let advice = chain.advice().unwrap_or("the raw log says why");
+        let hint = format!("nothing was executed and no sequence was used; {advice}");
+        ErrorEnvelope::new(FailureCode::BroadcastRejected, message, hint).with_details(chain_details(chain))
+    };
+    if let Some(height) = block_height {
+        envelope.details["block_height"] = (*height).into();
+    }
+    envelope
+}
+
+/// The error of a write with a transaction that may still execute: until then the write must not be made a second time.
+pub fn bound_error(mut envelope: ErrorEnvelope, tx: &SubmittedTx) -> ErrorEnvelope {
+    if envelope.code == FailureCode::AuthzNotGranted {
+        envelope.code = FailureCode::AuthzRevoked;
+    }
+    envelope.hint = format!(
+        "do not make the call a second time before block {}: a node that has passed the transaction on may still execute it until \
+         then; under its idempotency_key the call can be repeated at any time, and executes once",
+        tx.timeout_height
+    );
+    envelope.details["tx_hash"] = tx.hash.as_str().into();
+    envelope.details["timeout_height"] = tx.timeout_height.into();
+    envelope.not_retryable()
+}
+
+/// A transaction that was not decided within a caller's wait limit.
+pub fn timed_out_error(hash: &str, timeout_height: u64, waited: Duration) -> ErrorEnvelope {
+    let message =
+        format!("transaction {hash} was not included within {waited:?}; it may still be until block {timeout_height}");
+    let hint = "do not repeat the call: the server follows the transaction to its outcome";
+    ErrorEnvelope::new(FailureCode::BroadcastTimeout, message, hint)
+        .with_details(json!({"tx_hash": hash, "timeout_height": timeout_height}))
+        .with_next_step(NextStep::LookUpTransaction)
+}
+
+/// A transaction that cannot be decided, since no node has the blocks that could contain it.
+pub fn unprovable_error(hash: &str, timeout_height: u64, missing_blocks: &[u64]) -> ErrorEnvelope {
+    let missing = describe_heights(missing_blocks);
+    let message =
+        format!("transaction {hash} cannot be decided: no node has the blocks that could contain it ({missing})");
+    let hint = "do not repeat the call; add a node that has these blocks, for example an archive node, or look at the effect \
+                of the call itself";
+    ErrorEnvelope::new(FailureCode::BroadcastTimeout, message, hint)
+        .with_details(json!({"tx_hash": hash, "timeout_height": timeout_height, "missing_blocks": missing}))
+        .with_next_step(NextStep::LookUpTransaction)
+}
+
+/// A transaction that no block contains and that can never execute.
+pub fn expired_error(hash: &str, timeout_height: u64) -> ErrorEnvelope {
+    let message = format!("transaction {hash} was not included by block {timeout_height} and can never execute");
+    let hint = "nothing was changed; the same call can be made again, under a new idempotency_key if it had one";
+    ErrorEnvelope::new(FailureCode::TxExpired, message, hint)
+        .with_details(json!({"tx_hash": hash, "timeout_height": timeout_height}))
+}
+
+/// A transaction whose sequence a foreign transaction has used.
+pub fn displaced_error(hash: &str, sequence: u64, height: u64) -> ErrorEnvelope {
+    let message = format!("another transaction used sequence {sequence} of this account; {hash} can never execute");
+    let hint = "nothing was changed; another process uses the same account: stop it, then make the call again, under a new \
+                idempotency_key if it had one";
+    ErrorEnvelope::new(FailureCode::SequenceMismatch, message, hint)
+        .with_details(json!({"tx_hash": hash, "sequence": sequence, "seen_at_height": height}))
+}
+
+/// A record that must exist before a write cannot be made.
+pub fn record_unavailable(record: &str, reason: &str) -> ErrorEnvelope {
+    let hint = "nothing was sent; the operator of this server has to make room for its records";
+    ErrorEnvelope::new(FailureCode::JournalUnavailable, format!("the {record} cannot be kept: {reason}"), hint)
+        .with_details(json!({"record": record}))
+}
+
+fn insufficient_fees(chain: &ChainError) -> ErrorEnvelope {
+    let message = format!("the fee cannot be paid: {}", chain.sentence());
+    if let Some(FeeShortage { offered, required }) = chain.fee_shortage() {
+        let mut message = format!("{message}: the node wants {required} where the price of gas makes {offered}");
+        // No multiple of a price of 0 helps.
+        if offered > 0 {
+            let factor = required.saturating_mul(100).div_ceil(offered);
+            let times = format!("{}.{:02}", factor / 100, factor % 100);
+            message = format!("{message}, so that the price of gas has to be {times} times as high");
+        }
+        let hint = "raise the price, or leave it out: then the node's own price is taken at the start";
+        let mut details = chain_details(chain);
+        details["fee_required"] = required.to_string().into();
+        details["fee_offered"] = offered.to_string().into();
+        return ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint)
+            .with_details(details)
+            .with_next_step(NextStep::RaiseGasPrice)
+            .not_retryable();
+    }
+    let hint = "fund the operator, or renew the corporation's fee allowance";
+    ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint)
+        .with_details(chain_details(chain))
+        .with_next_step(NextStep::ShowFeeAllowance)
+}
+
+/// A transaction that failed in its block.
+pub fn tx_failed_error(hash: &str, height: u64, chain: &ChainError) -> ErrorEnvelope {
+    let mut details = chain_details(chain);
+    details["tx_hash"] = hash.into();
+    details["block_height"] = height.into();
+    let code = match chain.classify() {
+        ChainErrorKind::AuthorizationExpired => FailureCode::AuthzExpired,
+        ChainErrorKind::AuthorizationMissing => FailureCode::AuthzRevoked,
+        ChainErrorKind::SpendLimitExceeded => FailureCode::AuthzPreconditionFailed,
+        _ => FailureCode::TxFailed,
+    };
+    let advice = chain.advice().unwrap_or("the raw log says why it failed");
+    let hint = format!("the transaction is final: at most its fee is spent and nothing else changed; {advice}");
+    ErrorEnvelope::new(code, format!("the transaction failed in block {height}: {}", chain.sentence()), hint)
+        .with_details(details)
+}
+
+/// A write whose first transaction had no effect and that could not be signed again.
+pub fn resubmission_error(mut error: ErrorEnvelope, earlier: &SubmittedTx) -> ErrorEnvelope {
+    if error.code == FailureCode::AuthzNotGranted {
+        error.code = FailureCode::AuthzRevoked;
+    }
+    error.details["tx_hash"] = earlier.hash.as_str().into();
+    error.hint = format!(
+        "its first transaction had no effect and no other was sent; call again under a new idempotency_key if it had one; {}",
+        error.hint
+    );
+    error
+}
+
+/// A write that the signer may still execute although it does not answer.
+pub fn signer_unavailable(error: &AskError) -> ErrorEnvelope {
+    let message = format!("the signer does not answer: {error}");
+    ErrorEnvelope::new(FailureCode::Restarting, message, "the write may still be made: look for it before repeating it")
+        .not_retryable()
+        .with_next_step(NextStep::ListTransactions)
+}
+
+/// A write whose payer is not known.
+pub fn unknown_payer(unknown: &UnknownPayer) -> ErrorEnvelope {
+    let hint = "nothing was signed; the node is asked again within seconds, or have another one configured";
+    ErrorEnvelope::new(FailureCode::NotReady, unknown.to_string(), hint)
+        .with_details(json!({"kind": "rpc", "reason": unknown.0}))
+        .with_next_step(NextStep::ConfigureNode)
+}
+
+/// A write that had not ended when the server stopped.
+pub fn server_stopped() -> ErrorEnvelope {
+    let hint = "look the write up when the server is back, before repeating it";
+    ErrorEnvelope::new(FailureCode::NotReady, "the server stopped before the write ended", hint)
+        .not_retryable()
+        .with_next_step(NextStep::ListTransactions)
+}
