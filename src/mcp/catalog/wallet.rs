@@ -5,7 +5,7 @@ use super::{
     definition::ToolDefinition,
     table::{CatalogError, ToolRow},
 };
-use crate::tools::{ToolEffect, read_table};
+use crate::tools::{TableError, ToolEffect, read_table};
 
 /// A tool of the wallet surface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,10 @@ pub(super) fn tools() -> Result<Vec<(ToolDefinition, Option<WalletTool>)>, Catal
                 "svc.wallet.getStatus" => WalletTool::GetStatus,
                 "svc.wallet.findTools" => WalletTool::FindTools,
                 other => {
-                    return Err(CatalogError::Table { surface: "wallet", reason: format!("no tool {other}") });
+                    return Err(CatalogError::Table(TableError {
+                        surface: "wallet",
+                        reason: format!("no tool {other}"),
+                    }));
                 }
             };
             Ok((row.into_definition(ToolEffect::Reads), Some(tool)))

@@ -104,7 +104,7 @@ pub fn chain_config(rpc: &str, corporation_id: u64, directory: &Path, key: Accou
 
 impl AgentServer {
     pub async fn start(directory: &Path, store_url: &str, method: DidMethod, mode: Mode) -> Self {
-        let chain = chain_config("http://127.0.0.1:1", 1, directory, login::key(9));
+        let chain = chain_config("http://127.0.0.1:1", 1, directory, document::login::key(9));
         Self::start_with(directory, store_url, (method, mode), (no_events(), chain)).await
     }
 
@@ -129,7 +129,7 @@ impl AgentServer {
 
     /// Starts an agent without chain and indexer, which peers on this machine reach.
     pub async fn start_for_peers(directory: &Path, store_url: &str, peers: PeerSettings, events: EventsConfig) -> Self {
-        let chain = chain_config("http://127.0.0.1:1", 1, directory, login::key(9));
+        let chain = chain_config("http://127.0.0.1:1", 1, directory, document::login::key(9));
         let kind = (DidMethod::WebVh, Mode::Internal);
         let peers = (HostPolicy::AllowPrivate, peers);
         Self::try_start_with_peers(directory, store_url, kind, (events, chain), peers).await.expect("an agent")
@@ -163,7 +163,7 @@ impl AgentServer {
         let public = format!("http://localhost:{}", public_address.port());
         let admin = format!("http://{admin_address}");
         let is_corporation = mode == Mode::Corporation;
-        let allowed_accounts = BTreeSet::from([login::account(1)]);
+        let allowed_accounts = BTreeSet::from([document::login::account(1)]);
         let location = PublicLocation::parse(&public).expect("a location");
         let config = AgentConfig {
             store: StoreSettings {

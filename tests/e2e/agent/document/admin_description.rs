@@ -1,9 +1,8 @@
 //! The description of the admin API, compared with its answers.
 
-use serde_json::json;
 use svc_agent::DidMethod;
 
-use crate::e2e::agent::{AgentServer, Mode, answer, request, sqlite_url};
+use crate::e2e::agent::{AgentServer, Mode, request, sqlite_url};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_description_names_the_routes_as_they_answer() {

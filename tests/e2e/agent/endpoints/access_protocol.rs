@@ -11,6 +11,8 @@ use svc_didcomm::{
 use svc_trust::access::{AccessClaims, sign_access_token};
 use svc_wire::endpoint_access::{AccessDocument, Material, RevocationList, RevokedGrant};
 
+use super::access::URL;
+
 #[test]
 fn words_and_bounds_are_those_of_the_protocol() {
     let protocol: Value = serde_json::from_str(include_str!("../../../fixtures/endpoint_access.json")).expect("JSON");
