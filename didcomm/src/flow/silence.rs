@@ -47,6 +47,15 @@ impl FlowRecord {
 }
 
 impl Progress {
+    /// The peer has owed an answer for long: people have to see it. False before that time, and where they see a reason already.
+    pub fn note_silence(&mut self, text: &str, now: i64) -> bool {
+        let is_due = self.record.silent_from().is_some_and(|from| from <= now);
+        if is_due {
+            self.block(PEER_SILENT, text, now);
+        }
+        is_due
+    }
+
     /// The peer has answered.
     pub fn end_silence(&mut self) {
         if self.record.is_blocked_by_silence() {

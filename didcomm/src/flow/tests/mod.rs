@@ -5,6 +5,7 @@ mod meanings;
 mod model;
 mod reads;
 mod rows;
+mod silence;
 
 use std::collections::BTreeSet;
 

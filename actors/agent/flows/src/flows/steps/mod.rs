@@ -6,6 +6,7 @@ mod anchor;
 mod issue;
 mod open;
 mod outcome;
+mod silence;
 mod validate;
 
 use std::time::{Duration, Instant};
@@ -15,16 +16,16 @@ use svc_agent_core::{
     grant::{pause_before_look, time_to_refill},
 };
 use svc_agent_store::{ContentKind, FlowAtTime};
-use svc_didcomm::{
-    flow::{AwaitedAnswer, FlowRecord, FlowState, FlowWork, PATIENCE_MILLIS, PEER_SILENT, Progress, next_work},
-    protocol::credential_format::CredentialFormat,
-};
+use svc_didcomm::flow::{FlowRecord, FlowState, FlowWork, Progress, next_work};
 use svc_otel::{metrics, trace};
 use tracing::Instrument;
 
-use self::outcome::{Done, RETRY_PAUSE};
 pub(super) use self::{
     accept::is_issuer, issue::order_refused, open::Opening, outcome::StepStop, validate::failure_of,
+};
+use self::{
+    outcome::{Done, RETRY_PAUSE},
+    silence::silence_text,
 };
 use svc_kit::wall_clock::now_millis;
 
@@ -147,35 +148,19 @@ impl FlowService {
 
     /// The peer has owed an answer for long: people have to see it.
     async fn note_silence(&self, record: &FlowRecord) -> StepEnd {
-        let text = self.silence_of(record).await;
+        let Some(awaited) = record.awaited_answer() else { return StepEnd::Again };
+        let offered =
+            self.0.store.flow_content(self.key(), &record.id, ContentKind::Offered, record.round.number).await;
+        let format = offered.ok().flatten().map(|content| content.format).unwrap_or_default();
+        let text = silence_text(awaited, &format);
         let change = |found: &FlowRecord, now: i64| {
-            let is_due = found.silent_from().is_some_and(|from| from <= now);
             let mut progress = Progress::of(found.clone());
-            progress.wait_for(PEER_SILENT, &text, now);
-            is_due.then(|| FlowChange::of(found, progress))
+            progress.note_silence(&text, now).then(|| FlowChange::of(found, progress))
         };
         match self.change_in_session(&record.id, change).await {
             Ok(_) => StepEnd::AtRest,
             Err(_) => StepEnd::After(RETRY_PAUSE),
         }
-    }
-
-    /// The likely reason of a silence, and the way on.
-    async fn silence_of(&self, record: &FlowRecord) -> String {
-        let minutes = PATIENCE_MILLIS / 60_000;
-        // A request that comes again is answered with the same offer: another round has another one.
-        let way_on = "when its corporation renews the participant, a round begins with an offer of its own";
-        if record.awaited_answer() == Some(AwaitedAnswer::Acknowledgement) {
-            return format!("the peer has not acknowledged its credential for {minutes} minutes; {way_on}");
-        }
-        let offered =
-            self.0.store.flow_content(self.key(), &record.id, ContentKind::Offered, record.round.number).await;
-        let format = offered.ok().flatten().map(|content| content.format).unwrap_or_default();
-        let is_newer = CredentialFormat::of_offer(&format) == Some(CredentialFormat::DataIntegrity);
-        let other = if is_newer { ", and FLOW_ISSUE_FORMAT=ld-proof has later rounds offer the older one" } else { "" };
-        format!(
-            "the peer has not answered the offer for {minutes} minutes; it may not take the format {format}{other}; {way_on}"
-        )
     }
 
     /// The flow has no step now, and is looked at again behind a pause, if any.
