@@ -18,7 +18,7 @@ use tokio::{time::sleep, try_join};
 use super::{
     Args, FollowerState, LastError, Msg,
     batch::write_blocks,
-    core::{FollowerCore, FollowerEffect, HeaderStream},
+    core::{FollowerCore, FollowerEffect, HeaderStream, STATUS_POLL_INTERVAL, StatusPolls},
 };
 use crate::{
     block,
@@ -32,17 +32,13 @@ pub struct State {
     is_retry_scheduled: bool,
     /// Whether the connection has ended since the node was last asked for its version.
     has_new_connection: bool,
-    polls: u32,
+    polls: StatusPolls,
     /// The last new block, or the last moment without one to take in.
     moved_at: Instant,
 }
 
 pub struct Follower;
 
-/// Interval of status polls. They find new heights while the WebSocket is silent or down.
-const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Status polls between two questions for the version of the node's application.
-const POLLS_OF_A_VERSION: u32 = 10;
 /// Delay of a retry after a failure.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// The same for a height that no node has any more: only another configuration, or a node that comes back, can help.
@@ -68,7 +64,7 @@ impl ActorBehaviour for Follower {
             core: FollowerCore::new(checkpoint.height.max(args.start_height.saturating_sub(1))),
             is_retry_scheduled: false,
             has_new_connection: false,
-            polls: 0,
+            polls: StatusPolls::default(),
             moved_at: Instant::now(),
         })
     }
@@ -185,9 +181,8 @@ impl State {
 
     fn poll_status(&mut self, context: &ActorContext<Msg>) {
         let (args, node, mailbox) = (Arc::clone(&self.args), self.args.node.clone(), context.mailbox());
-        self.polls = self.polls.wrapping_add(1);
         let has_new_connection = std::mem::take(&mut self.has_new_connection);
-        let may_have_other_messages = has_new_connection || self.polls.is_multiple_of(POLLS_OF_A_VERSION);
+        let may_have_other_messages = self.polls.next_asks_version(has_new_connection);
         context.spawn(async move {
             if may_have_other_messages {
                 args.messages.refresh(&args.node, has_new_connection).await;

@@ -1,6 +1,9 @@
 //! The order of fetches and writes, and the node's announcements of heights. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde_json::json;
 use svc_net::websocket::{Reading, StreamProtocol};
@@ -12,6 +15,23 @@ pub(super) const MAX_IN_FETCH: usize = 48;
 pub(super) const MAX_FETCH_AHEAD: u64 = 256;
 /// Blocks of one transaction.
 pub(super) const MAX_BATCH: usize = 64;
+
+/// Interval of status polls. They find new heights while the WebSocket is silent or down.
+pub(super) const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Status polls between two questions for the version of the node's application: an upgrade has to be noticed within a minute.
+const POLLS_OF_A_VERSION: u32 = 10;
+
+/// The count of status polls.
+#[derive(Debug, Default)]
+pub(super) struct StatusPolls(u32);
+
+impl StatusPolls {
+    /// Counts a poll. Returns whether it also asks the node for its version: always after the end of a connection, since an upgrade ends it.
+    pub(super) fn next_asks_version(&mut self, has_new_connection: bool) -> bool {
+        self.0 = self.0.wrapping_add(1);
+        has_new_connection || self.0.is_multiple_of(POLLS_OF_A_VERSION)
+    }
+}
 
 /// An effect that the actor performs.
 #[derive(Debug, Clone, PartialEq, Eq)]

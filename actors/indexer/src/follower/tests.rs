@@ -16,7 +16,10 @@ use tokio::time::timeout;
 
 use super::{
     Args, FollowerHandle, NodeMessages,
-    core::{FollowerCore, FollowerEffect, HeaderStream, MAX_BATCH, MAX_FETCH_AHEAD, MAX_IN_FETCH},
+    core::{
+        FollowerCore, FollowerEffect, HeaderStream, MAX_BATCH, MAX_FETCH_AHEAD, MAX_IN_FETCH, STATUS_POLL_INTERVAL,
+        StatusPolls,
+    },
 };
 use crate::{
     block::KnownMessages,
@@ -25,6 +28,16 @@ use crate::{
     store::IndexStore,
     trust::TrustEvaluatorHandle,
 };
+
+#[test]
+fn an_upgrade_at_any_moment_is_looked_for_within_a_minute() {
+    let mut polls = StatusPolls::default();
+    let looks: Vec<u32> = (1..=300).filter(|_| polls.next_asks_version(false)).collect();
+    let gaps = [0].iter().chain(&looks).zip(&looks).map(|(before, look)| STATUS_POLL_INTERVAL * (look - before));
+    let longest = gaps.max().expect("a look");
+    assert!(longest <= Duration::from_secs(60), "{looks:?}");
+    assert!((1..=20).all(|_| polls.next_asks_version(true)), "a node that was restarted is asked at once");
+}
 
 #[test]
 fn heights_are_read_and_other_texts_are_ignored() {

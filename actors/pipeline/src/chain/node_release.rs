@@ -124,7 +124,7 @@ const MAX_UNUSABLE_GAP: Duration = Duration::from_secs(15);
 /// Pause between two attempts to find the release.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// Time after which a release is read again that shows no change by itself: its node states no version, or its descriptors could not be used.
-const UNSURE_TIME: Duration = Duration::from_secs(60);
+pub(crate) const UNSURE_TIME: Duration = Duration::from_secs(55);
 
 /// The release of the node in use. Clones share it. The node link keeps it current.
 #[derive(Debug, Clone)]

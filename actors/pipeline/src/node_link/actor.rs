@@ -1,6 +1,6 @@
 //! The actor around the decisions of the node link.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     Args, Msg,
-    core::{NodeFrame, NodeLinkCore, NodeStream},
+    core::{NodeFrame, NodeLinkCore, NodeStream, STATUS_INTERVAL},
 };
 use crate::{
     chain::{block_clock::BlockHead, head::select_node},
@@ -30,9 +30,6 @@ pub struct State {
 
 /// The actor that owns the node's WebSocket.
 pub struct NodeLink;
-
-/// Time between two status checks. While the WebSocket is down they are the only source of heights.
-const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 impl ActorBehaviour for NodeLink {
     const KIND: &'static str = "node_link";

@@ -1,5 +1,7 @@
 //! Decisions of the node link: the meaning of a frame, and the moment when no inclusion can pass unseen. Pure.
 
+use std::time::Duration;
+
 use serde_json::json;
 use svc_net::websocket::{Reading, StreamProtocol};
 use svc_wire::comet_rpc::{self, CometEvent, ExecTxResult, RpcResponse};
@@ -11,7 +13,10 @@ const TX_SUBSCRIPTION_ID: u64 = 1;
 const BLOCK_SUBSCRIPTION_ID: u64 = 2;
 /// Acknowledgements that a connection needs before no inclusion can pass unseen.
 const SUBSCRIPTIONS: u8 = 2;
-/// Status checks between two comparisons with the other nodes.
+/// Time between two status checks. While the WebSocket is down they are the only source of heights.
+pub(super) const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// Status checks between two comparisons with the other nodes. Each also asks the node for its version: an upgrade has to be noticed within a
+/// minute.
 const COMPARISON_PERIOD: u64 = 5;
 /// Status checks between two pinned blocks.
 const PIN_PERIOD: u64 = 60;

@@ -1,10 +1,12 @@
 //! The node link's decisions, frame by frame.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use svc_net::websocket::{Reading, StreamProtocol};
 
-use super::core::{NodeFrame, NodeLinkCore, NodeStream, StatusCheck};
-use crate::chain::block_clock::BlockHead;
+use super::core::{NodeFrame, NodeLinkCore, NodeStream, STATUS_INTERVAL, StatusCheck};
+use crate::chain::{block_clock::BlockHead, node_release::UNSURE_TIME};
 
 fn acknowledgement(id: u64) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string()
@@ -65,4 +67,16 @@ fn a_connection_follows_the_choice_of_node_and_nodes_are_compared_every_fifth_ch
     core.on_disconnected();
     let compared: Vec<bool> = (0..7).map(|_| core.on_status_check("http://b").compares_nodes).collect();
     assert_eq!(compared, [false, false, true, false, false, false, false]);
+}
+
+#[test]
+fn an_upgrade_at_any_moment_is_looked_for_within_a_minute() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    // The node is asked for its version with each comparison.
+    let mut core = NodeLinkCore::default();
+    let looks: Vec<u32> = (1..=300).filter(|_| core.on_status_check("http://a").compares_nodes).collect();
+    let longest = looks.windows(2).map(|pair| STATUS_INTERVAL * (pair[1] - pair[0])).max().expect("two looks");
+    assert!(looks[0] == 1 && longest <= MINUTE, "{looks:?}");
+    // A node that states no version has its messages compared again at the first look after this time.
+    assert!(UNSURE_TIME + longest <= MINUTE, "{UNSURE_TIME:?} and {longest:?}");
 }
