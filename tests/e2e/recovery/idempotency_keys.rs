@@ -1,8 +1,10 @@
 //! Idempotency keys: one write per key.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use super::super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, start_quick_network};
+use super::super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, poll_until, start_quick_network};
 
 fn keyed_arguments(name: &str, key: &str) -> Value {
     let mut arguments = ecosystem_arguments(name);
@@ -32,6 +34,38 @@ async fn a_repeated_write_with_one_key_executes_once_and_has_the_same_answer() {
     }
     assert_eq!(world.operator_txs_in_blocks(), 1);
     assert_eq!(records(&world).await.len(), 1, "one attempt");
+}
+
+/// A key is one write, however many calls carry it; a digest is stored once, however many writes carry it.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_keys_in_flight_for_one_digest_are_paid_once_each_and_store_it_once() {
+    let world = start_quick_network().await;
+    world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = true);
+    let digest = format!("sha384-{}", "D".repeat(64));
+    let store = async |key: &str| {
+        world.call_tool("svc.ledger.di.storeDigest", json!({"digest": digest, "idempotency_key": key})).await
+    };
+    let store = &store;
+    let calls = futures::future::join_all(["a", "b", "a", "b", "b", "a"].map(|key| async move {
+        let answer = store(key).await;
+        assert!(!answer.is_error, "{:#}", answer.content);
+        (key, answer.content["tx_hash"].to_string())
+    }));
+    let release = async {
+        let both_wait = async || world.network.devnet.node.read_core(|core| core.mempool_txs().len()) >= 2;
+        poll_until("both keys are in flight", both_wait).await;
+        world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = false);
+    };
+    let (answers, ()) = tokio::join!(calls, release);
+    let hashes: BTreeSet<_> = answers.into_iter().collect();
+    assert_eq!(hashes.len(), 2, "one transaction a key: {hashes:?}");
+    assert_eq!(world.operator_txs_in_blocks(), 2);
+    let stored = world.network.devnet.node.read_core(|core| {
+        let events = core.blocks().iter().flat_map(|block| &block.tx_outcomes).flat_map(|outcome| &outcome.events);
+        events.filter(|event| event.kind == "store_digest").count()
+    });
+    assert_eq!(stored, 1);
+    assert_eq!(records(&world).await.len(), 2, "one attempt a key");
 }
 
 #[tokio::test(flavor = "multi_thread")]
