@@ -60,7 +60,7 @@ NAMED_BELOW = {
     "actors/agent/identity/src/credentials/import.rs": "a reason in records and answers of the agent",
     "actors/agent/identity/src/credentials/pass.rs": "a reason in records and answers of the agent",
     "actors/agent/identity/src/rotation/mod.rs": "a reason in records and answers of the agent",
-    "actors/agent/identity/src/setup/places.rs": "a reason in records and answers of the agent",
+    "actors/agent/identity/src/setup/place_gap.rs": "a reason in records and answers of the agent",
     "actors/agent/peers/src/access_granter/actor.rs": "a reason in records and answers of the agent",
     "actors/agent/peers/src/access_granter/mod.rs": "a reason in records and answers of the agent",
     "actors/agent/peers/src/delivery/mod.rs": "a reason in records and answers of the agent",

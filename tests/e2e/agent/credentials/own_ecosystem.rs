@@ -125,6 +125,10 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &s
     let stored = digest().await.expect("a digest");
     let is_bare = |text: &str| !text.contains("sha384-");
     assert_eq!(is_bare(&stored), anchors == BARE, "{stored}");
+    let (is_ok, shown) = home.run(&["init"]).await;
+    let unpresented =
+        format!("the credential of its schema {service} is not presented yet: step schema-{service}").replace('"', "");
+    assert!(!is_ok && shown.contains(&unpresented), "{unpresented}: {shown}");
     world.call_ok("svc.ledger.di.storeDigest", json!({"digest": stored})).await;
 
     let (is_ok, shown) = home.init(&world, &[]).await;

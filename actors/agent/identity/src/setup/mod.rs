@@ -6,6 +6,7 @@
 mod facts;
 mod options;
 mod participation;
+mod place_gap;
 mod places;
 mod plan;
 mod reader;

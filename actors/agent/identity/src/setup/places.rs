@@ -15,6 +15,7 @@ use svc_wire::{
 use super::{
     facts::{MissingPlace, ParticipantPlace, WantedParticipant},
     options::SetupOptions,
+    place_gap::{PlaceGap, choose},
     source::{SetupSource, TRIGGER},
 };
 use crate::{
@@ -25,17 +26,6 @@ use crate::{
 
 /// Messages that the record of an ISSUER lists.
 const ISSUER_MESSAGES: [&str; 2] = ["MsgCreateOrUpdateParticipantSession", "MsgSetParticipantOPToValidated"];
-/// Participants that a reason names.
-const MAX_NAMED: usize = 8;
-
-fn missing(reason: impl Into<String>) -> MissingPlace {
-    MissingPlace { reason: reason.into(), is_operators: false, corporation_id: None }
-}
-
-fn own_choice(reason: impl Into<String>) -> MissingPlace {
-    MissingPlace { is_operators: true, ..missing(reason) }
-}
-
 impl SetupSource<'_> {
     async fn essential(&self, essential: EssentialCredential) -> Result<EssentialSource, MissingPlace> {
         let found =
@@ -44,7 +34,7 @@ impl SetupSource<'_> {
             Ok(Some(source)) => Ok(source),
             Ok(None) => Err(self.missing_essential(essential).await),
             Err(stop) => {
-                Err(missing(format!("the schema of {} cannot be read: {}", essential.as_str(), stop.reason())))
+                Err(PlaceGap::Unreadable { kind: essential.as_str(), reason: stop.reason().to_owned() }.into())
             }
         }
     }
@@ -58,16 +48,10 @@ impl SetupSource<'_> {
                 let content = self.essential_schemas.content(&one.schema.json_schema);
                 one.schema.archived.is_none() && content.is_some_and(|(content, _)| content == essential)
             };
-            let Some(schema) = schemas.iter().filter(is_wanted).max_by_key(|one| one.schema.id) else {
-                return own_choice(format!("the ecosystem is this agent's own, and has no schema of {kind} yet"));
-            };
-            let id = schema.schema.id;
-            let reason = format!(
-                "the ecosystem is this agent's own, and the credential of its schema {id} is not presented yet: step schema-{id}"
-            );
-            return own_choice(reason);
+            let newest = schemas.iter().filter(is_wanted).map(|one| one.schema.id).max();
+            return newest.map_or(PlaceGap::OwnSchema { kind }, |schema| PlaceGap::Unpresented { schema }).into();
         }
-        missing(format!("no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS has a schema of {kind} in use"))
+        PlaceGap::Schema { kind }.into()
     }
 
     /// The ISSUER participant of an essential schema.
@@ -118,7 +102,7 @@ impl SetupSource<'_> {
         }
         match choose(found, &format!("{} participant of schema {id}", role.as_str_name()), "apply to one of them") {
             Ok(validator) => Ok(Ok(self.place(schema, validator, ParticipantRole::Issuer).await?)),
-            Err(reason) => Ok(Err(reason)),
+            Err(gap) => Ok(Err(gap.into())),
         }
     }
 
@@ -177,8 +161,8 @@ impl SetupSource<'_> {
         let place = match choose(found, &kind, "choose with --apply-to") {
             Ok(validator) => Ok(self.place(source.schema, validator, ParticipantRole::Holder).await?),
             // The DID becomes that issuer by a step before this one.
-            Err(reason) if is_complete_alone => Err(MissingPlace { is_operators: true, ..reason }),
-            Err(reason) => Err(reason),
+            Err(gap) if is_complete_alone => Err(MissingPlace { is_operators: true, ..gap.into() }),
+            Err(gap) => Err(gap.into()),
         };
         Ok(wanted(place, schemas, issuer.is_some()))
     }
@@ -189,12 +173,10 @@ impl SetupSource<'_> {
         let is_issuer = |one: &Participant| one.role() == ParticipantRole::Issuer;
         let usable = usable(found.into_iter().filter(is_issuer).collect(), now);
         let Some(validator) = usable.into_iter().next() else {
-            return Ok(Err(own_choice(format!(
-                "participant {id} is no active ISSUER participant; --apply-to names it"
-            ))));
+            return Ok(Err(PlaceGap::NamedInactive { id }.into()));
         };
         let Some(schema) = self.registry().schema(validator.schema_id).await? else {
-            return Ok(Err(own_choice(format!("participant {id} has no schema; --apply-to names it"))));
+            return Ok(Err(PlaceGap::NamedWithoutSchema { id }.into()));
         };
         Ok(Ok(self.place(schema, validator, ParticipantRole::Holder).await?))
     }
@@ -239,14 +221,4 @@ impl SetupSource<'_> {
 fn usable(found: Vec<Participant>, now: &Timestamp) -> Vec<Participant> {
     let now = timestamp::unix_nanos(now);
     found.into_iter().filter(|one| state_of(one, now) == ParticipantState::Active).collect()
-}
-
-/// The only one of several participants. `kind` says which were looked for, and `choice` how one of several is chosen.
-fn choose(mut found: Vec<Participant>, kind: &str, choice: &str) -> Result<Participant, MissingPlace> {
-    if found.len() > 1 {
-        let named: Vec<String> = found.iter().take(MAX_NAMED).map(|one| format!("{} ({})", one.id, one.did)).collect();
-        let count = found.len();
-        return Err(own_choice(format!("the registry has {count} active {kind}: {choice}: {}", named.join(", "))));
-    }
-    found.pop().ok_or_else(|| missing(format!("the registry has no active {kind}")))
 }
