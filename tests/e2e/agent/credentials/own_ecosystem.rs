@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
+use svc_devnet::DevnetConfig;
 use svc_indexer::{EssentialSchemas, IndexerConfig};
 use svc_trust::EssentialCredential;
 use svc_wire::proto_registry::NodeGeneration;
@@ -13,7 +14,9 @@ use crate::e2e::{
         document::resolution::send_coins,
         processes::agent_process::{AgentHome, own_account},
     },
-    harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, poll_until, schema_arguments},
+    harness::{
+        CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, network_config, poll_until, schema_arguments, start_network,
+    },
     indexer::{IndexerReplica, post_at},
 };
 
@@ -53,6 +56,40 @@ async fn an_agent_with_an_ecosystem_of_its_own_anchors_bare_digests_by_the_tool_
     become_trusted_at(NodeGeneration::N1, ED25519_2020, BARE).await;
 }
 
+/// Heights alone are counted: a block takes a second, and its transactions wait for each other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_agent_is_trusted_within_three_times_the_blocks_that_its_transactions_need() {
+    let mut config = network_config(1_000);
+    config.devnet = DevnetConfig { scenario: "marketplace".to_owned(), ..config.devnet };
+    config.agent.is_off = true;
+    let world = start_network(config).await;
+    let mut home = own_home(&world);
+    home.settings.insert("PUBLISHED_PROOFS", ED25519_2020.to_owned());
+    let agent = home.start();
+    let did = did_of(&agent).await;
+    send_coins(&world.network.devnet, &own_account(), 1_000_000).await;
+    let mut ecosystem = ecosystem_arguments("own");
+    ecosystem["did"] = did.as_str().into();
+    let ecosystem = world.call_ok(CREATE_ECOSYSTEM, ecosystem).await["response"]["ecosystem_id"].clone();
+    for essential in [EssentialCredential::Service, EssentialCredential::Persona] {
+        create_schema(&world, &ecosystem, essential, (&did, 60)).await;
+    }
+    world.network.devnet.node.advance_clock(Duration::from_secs(90));
+    let replica = trusting_replica(&world, &did).await;
+
+    let begun = world.height();
+    let (is_ok, shown) = home.init(&world, &[]).await;
+    assert!(is_ok, "{shown}");
+    let resolve = async || post_at(&replica.origin, "/v4/verifiable-trust/resolve", &json!({"did": did}), None).await;
+    poll_until("it is trusted", async || resolve().await.body["trusted"] == true).await;
+    let taken = world.height() - begun;
+    let needed = world.network.devnet.node.read_core(|core| {
+        core.blocks().iter().filter(|block| block.height > begun && !block.txs.is_empty()).count() as u64
+    });
+    assert!(needed >= 4, "{needed} blocks with transactions: two digests, participants and a credential");
+    assert!(taken <= 3 * needed, "{taken} blocks, where transactions are in {needed}: {shown}");
+}
+
 const ED25519_2020: &str = "ed25519-2020";
 const BOTH: &str = "both";
 const SRI: &str = "sri";
@@ -87,17 +124,33 @@ async fn presentations(home: &AgentHome) -> BTreeMap<String, [String; 3]> {
     found
 }
 
-/// Goes from nothing to a trusted DID. The network's services serve the documents that the claims name.
-async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &str) {
-    let world = start_generation_without_agents(generation).await;
+/// The home of an agent whose ecosystem is its own.
+fn own_home(world: &TestNetwork) -> AgentHome {
     let corporation_id = world.network.operator_slot.corporation_id;
     let mut home = AgentHome::of(&world.network.devnet, world.network.indexer_origin(), corporation_id);
     home.settings.extend([("AGENT_MODE", "standalone".to_owned()), ("TRUSTED_ECS_ECOSYSTEM_DIDS", "self".to_owned())]);
-    home.settings.extend(service_claims(&world, "Registry"));
+    home.settings.extend(service_claims(world, "Registry"));
     home.settings.extend([
         ("ECS_CLAIMS_PERSONA_NAME", "Ada Example".to_owned()),
         ("ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE", "EE".to_owned()),
     ]);
+    home
+}
+
+/// An indexer to which the ecosystem of a DID is a trusted one.
+async fn trusting_replica(world: &TestNetwork, did: &str) -> IndexerReplica {
+    let trust = svc_indexer::TrustConfig {
+        essential_schemas: EssentialSchemas::default().in_ecosystems([did.to_owned()]),
+        ..svc_indexer::TrustConfig::default()
+    };
+    let config = IndexerConfig { trust, ..IndexerConfig::new(world.network.devnet.node.origin(), "sqlite::memory:") };
+    IndexerReplica::launch(config).await
+}
+
+/// Goes from nothing to a trusted DID. The network's services serve the documents that the claims name.
+async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &str) {
+    let world = start_generation_without_agents(generation).await;
+    let mut home = own_home(&world);
     home.settings.insert("PUBLISHED_PROOFS", proofs.to_owned());
     home.settings.insert("ANCHOR_DIGESTS", anchors.to_owned());
     let agent = home.start();
@@ -139,12 +192,7 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &s
     let anchored = world.call_ok("svc.idx.di.getDigest", json!({"digest": stored})).await["digest"]["digest"].clone();
     assert_eq!(anchored, stored.as_str(), "the chain has the form that the setting names");
 
-    let trust = svc_indexer::TrustConfig {
-        essential_schemas: EssentialSchemas::default().in_ecosystems([did.clone()]),
-        ..svc_indexer::TrustConfig::default()
-    };
-    let config = IndexerConfig { trust, ..IndexerConfig::new(world.network.devnet.node.origin(), "sqlite::memory:") };
-    let replica = IndexerReplica::launch(config).await;
+    let replica = trusting_replica(&world, &did).await;
     let resolve = async || post_at(&replica.origin, "/v4/verifiable-trust/resolve", &json!({"did": did}), None).await;
     poll_until("it is trusted", async || resolve().await.body["trusted"] == true).await;
 
