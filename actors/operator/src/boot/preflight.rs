@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use prost_types::Timestamp;
 use serde_json::Value;
 use svc_kit::{RetainedState, wall_clock};
 use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError};
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     clients::{graph::GraphClient, indexer::IndexerClient},
-    snapshot::{GrantStatus, KnownAllowance, UnknownPayer},
+    snapshot::{CorporationSnapshot, GrantStatus, KnownAllowance, UnknownPayer},
 };
 
 /// A finding of the preflight check.
@@ -135,22 +136,27 @@ async fn check_graph(origin: &str) -> Result<String, UpstreamError> {
     }
 }
 
-/// Account, corporation, authorizations, fees and agents.
-fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<PreflightFinding> {
-    let (snapshot, now) = (&discovery.snapshot, wall_clock::now());
-    let name = snapshot.corporation["did"].as_str().unwrap_or("without a DID");
+/// The message types that the operator may send now, by authorizations of its own and as the VS operator of participants.
+fn describe_authorizations(snapshot: &CorporationSnapshot, now: &Timestamp) -> String {
     let own =
         snapshot.authorizations.iter().flat_map(|authorization| authorization.msg_types.iter().map(String::as_str));
     // A record of a VS operator is a grant for one participant.
     let of_records =
         snapshot.own_vs_records().flat_map(|(_, record)| record["msg_types"].as_array().into_iter().flatten());
     let types: BTreeSet<&str> = own.chain(of_records.filter_map(Value::as_str)).collect();
-    let is_granted = |msg_type: &&str| snapshot.grant_status(msg_type, &now) == GrantStatus::Granted;
-    let authorizations = match types.into_iter().filter(is_granted).count() {
+    let is_granted = |msg_type: &&str| snapshot.grant_status(msg_type, now) == GrantStatus::Granted;
+    match types.into_iter().filter(is_granted).count() {
         // A server without grants serves reads.
         0 => "none is valid: reads will work, writes will not".to_owned(),
         count => format!("{count} message types are granted to this operator"),
-    };
+    }
+}
+
+/// Account, corporation, authorizations, fees and agents.
+fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<PreflightFinding> {
+    let (snapshot, now) = (&discovery.snapshot, wall_clock::now());
+    let name = snapshot.corporation["did"].as_str().unwrap_or("without a DID");
+    let authorizations = describe_authorizations(snapshot, &now);
     let passed_fees = |text: &str| PreflightFinding::passed(BootSubject::Fees, text);
     let fees = match (&snapshot.allowance, snapshot.account_number) {
         (_, None) => passed_fees("the operator's account does not exist yet: it must be sent coins before it writes"),
@@ -182,4 +188,52 @@ fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<Pre
         check_release(&discovery.chain),
         PreflightFinding::passed(BootSubject::Agents, format!("{} agents of the corporation", snapshot.agents.len())),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::snapshot::OperatorAuthorization;
+
+    #[test]
+    fn each_message_type_counts_once_whether_an_authorization_or_a_record_grants_it() {
+        const NONE: &str = "none is valid: reads will work, writes will not";
+        const ONE: &str = "1 message types are granted to this operator";
+        const TWO: &str = "2 message types are granted to this operator";
+        let now = Timestamp { seconds: 1_000, nanos: 0 };
+        let authorization = |expiration: i64, msg_type: &str| OperatorAuthorization {
+            id: 1,
+            msg_types: vec![msg_type.to_owned()],
+            expiration: Some(Timestamp { seconds: expiration, nanos: 0 }),
+            renews: false,
+            body: Value::Null,
+        };
+        let record = |operator: &str, msg_types: Value, expiration: Value| json!({"id": 1, "vs_operator": operator, "records": [{"msg_types": msg_types, "expiration": expiration}]});
+        let (past, future) = (json!("1970-01-01T00:16:40Z"), json!("1970-01-01T00:16:41Z"));
+        for (authorizations, records, expected) in [
+            (vec![], vec![], NONE),
+            (vec![authorization(1_001, "/a")], vec![], ONE),
+            (vec![authorization(1_000, "/a")], vec![], NONE),
+            (vec![], vec![record("own", json!(["/a"]), future.clone())], ONE),
+            (vec![], vec![record("own", json!(["/a"]), Value::Null)], ONE),
+            (vec![], vec![record("own", json!(["/a"]), past.clone())], NONE),
+            (vec![], vec![record("other", json!(["/a"]), future.clone())], NONE),
+            (vec![authorization(1_001, "/a")], vec![record("own", json!(["/a"]), future.clone())], ONE),
+            (vec![authorization(1_001, "/a")], vec![record("own", json!(["/b"]), future.clone())], TWO),
+            // One that is over does not hide the other.
+            (vec![authorization(1_000, "/a")], vec![record("own", json!(["/a", "/b"]), future)], TWO),
+            (vec![authorization(1_001, "/a")], vec![record("own", json!(["/b"]), past)], ONE),
+        ] {
+            let case = format!("{authorizations:?} {records:?}");
+            let snapshot = CorporationSnapshot {
+                operator: "own".into(),
+                authorizations,
+                vs_authorizations: records,
+                ..CorporationSnapshot::default()
+            };
+            assert_eq!(describe_authorizations(&snapshot, &now), expected, "{case}");
+        }
+    }
 }
