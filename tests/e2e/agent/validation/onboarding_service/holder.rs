@@ -1,8 +1,10 @@
 //! A holder: its case goes back and is accepted, and the validation is renewed.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{
+    super::two_agents::TwoAgents,
     at, days_from_now,
     service::{Decision, OnboardingService},
     start_agents,
@@ -143,4 +145,46 @@ async fn read_the_registry(service: &OnboardingService<'_>, applicant: &str) {
     let (essential, presented) = registry.shown_schemas(applicant).await;
     let required = world.id_of("service.schema");
     assert!(essential.contains(&required) && presented.contains(&required), "{essential:?} {presented:?}");
+}
+
+/// Has the process of the applicant's agent stand still, or go on.
+fn signal_applicant(agents: &TwoAgents, signal: Signal) {
+    kill_process(Pid::from_child(&agents.applicant.child), signal).expect("sent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_was_validated_without_claims_gets_its_credential_once_the_service_has_sent_them() {
+    let agents = start_agents().await;
+    let (world, issuer) = (&agents.world, agents.world.id_of("flows.license.issuer"));
+    let mut service = OnboardingService::start(&agents, issuer, "https://onboarding.example").await;
+    let participant = agents.apply().await;
+    service.await_case(participant).await;
+    service.submit(participant).await;
+    let validated = json!({"id": participant, "effective_until": days_from_now(100)});
+    world.call_ok("svc.ledger.pp.setParticipantOpToValidated", validated).await;
+    let pending = service.await_status(participant, "ISSUANCE_PENDING_CLAIMS").await;
+    assert_eq!((&pending["flowState"], &pending["credentialId"]), (&json!("VALIDATED_PENDING_CLAIMS"), &Value::Null));
+    let session = pending["participantSessionId"].as_str().expect("a session").to_owned();
+    assert_eq!(world.records_of(&session).await, 0, "nothing is paid yet");
+    // First the claims, then the validation without inputs.
+    let path = service.path(participant).await;
+    let refused = service.call("POST", &format!("{path}/validate"), Some(&json!({}))).await;
+    assert_eq!(refused.error().1, "INVALID_CLAIMS", "{}", refused.body);
+    let claims = Decision { claims: Some(json!({"grade": "A"})), terms: json!({}) };
+    service.accept(participant, claims).await;
+    agents.await_completed(participant, 1).await;
+    assert_eq!(service.await_status(participant, "COMPLETED").await["claims"], json!({"grade": "A"}));
+    assert_eq!(world.records_of(&session).await, 1);
+
+    // The applicant submits a renewal before its agent has sent the request of the round: the claims are sent again at the next poll.
+    signal_applicant(&agents, Signal::STOP);
+    world.call_ok("svc.ledger.pp.renewParticipantOp", json!({"id": participant})).await;
+    service.await_state(participant, "AWAITING_OR").await;
+    let claims = json!({"claims": {"grade": "B"}});
+    let early = service.call("PUT", &format!("{path}/claims"), Some(&claims)).await;
+    assert_eq!(early.error(), (409, "INVALID_STATE"), "{}", early.body);
+    signal_applicant(&agents, Signal::CONT);
+    service.await_renewal(participant, 2).await;
+    let stored = service.call("PUT", &format!("{path}/claims"), Some(&claims)).await;
+    assert_eq!((stored.status, &stored.body), (200, &claims["claims"]));
 }

@@ -245,6 +245,13 @@ impl<'a> OnboardingService<'a> {
         self.flow(participant).await
     }
 
+    /// Waits until the flow of a case is in a state.
+    pub(super) async fn await_state(&mut self, participant: u64, wanted: &str) {
+        let is_there =
+            async |service: &mut Self| (service.flow(participant).await["flowState"] == wanted).then_some(());
+        self.poll(wanted, is_there).await;
+    }
+
     /// The applicant's corporation submits the case.
     pub(super) async fn submit(&mut self, participant: u64) {
         self.submissions.insert(participant, Submission::Submitted);
