@@ -123,9 +123,6 @@ pub fn credential_terms(
     if terms.valid_from.is_some_and(|from| end.is_some_and(|end| end <= from)) {
         refuse("credentialValidFrom", "it is not before the end of the credential");
     }
-    if terms.valid_from.is_some_and(|from| participant_end.is_some_and(|end| end <= from)) {
-        refuse("credentialValidFrom", "it is not before the end of the participant");
-    }
     match (essential, given.present_as_linked_vp) {
         (Some(EssentialCredential::Badge | EssentialCredential::UserAgent), Some(_)) => {
             refuse("presentAsLinkedVp", "a credential of this schema is presented by no service");
@@ -219,6 +216,22 @@ mod tests {
             if let Err(refusal) = answer {
                 assert_eq!(refusal.code, RefusalCode::InvalidTerms);
             }
+        }
+        // The end of the participant is that of a credential without one, and no other bound.
+        let began = |from, until| CredentialTerms { valid_from: Some(from), valid_until: until, ..none };
+        for (given, participant_end, refused) in [
+            (began(6, None), Some(20), None),
+            (began(20, None), Some(20), Some("credentialValidFrom")),
+            (began(6, Some(30)), Some(20), None),
+            (began(20, Some(30)), Some(20), None),
+            (began(25, Some(30)), Some(20), None),
+            (began(30, Some(30)), Some(40), Some("credentialValidFrom")),
+            (began(5, Some(30)), Some(20), Some("credentialValidFrom")),
+            (began(25, None), None, None),
+        ] {
+            let answer = credential_terms(given, &holder, None, (participant_end, 5));
+            let path = answer.as_ref().err().map(|refusal| refusal.violations[0].path.as_str());
+            assert_eq!(path, refused, "{given:?} under a participant until {participant_end:?}");
         }
         let validation = ValidationTerms { credential: until(11), ..ValidationTerms::default() };
         let validation = validation.decide(&Participant::default(), false, 1_000, 1).expect("terms");
