@@ -5,8 +5,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 use sqlx::{Connection, SqliteConnection};
 
-use super::two_agents::{TwoAgents, ValidatorPlace};
-use crate::e2e::harness::poll_until;
+use crate::e2e::{
+    agent::processes::two_agents::{TwoAgents, ValidatorPlace},
+    harness::poll_until,
+};
 
 /// Changes the record of a completed flow in a store, as if the acknowledgement had not arrived in so many milliseconds since the last change.
 async fn miss_acknowledgement(store: &Path, flow_id: &str, millis: i64) {
