@@ -26,7 +26,7 @@ use super::{
     history::BlockRecord,
     pubsub_query::{self, PubsubQuery},
 };
-use crate::node::faults::take_one;
+use crate::node::faults::{QueryRefusal, take_one};
 use svc_ledger::{LedgerError, LedgerEvent};
 
 const TX_SERVICE: &str = "/cosmos.tx.v1beta1.Service/";
@@ -50,7 +50,8 @@ impl NodeCore {
         if let Some(method) = path.strip_prefix(BASE_SERVICE) {
             return (self.height(), self.base_service(method, data));
         }
-        if let Some(refusal) = self.faults.fail_queries.as_ref().filter(|refusal| path.ends_with(&refusal.path)) {
+        let is_failed = |refusal: &&QueryRefusal| height == 0 && path.ends_with(&refusal.path);
+        if let Some(refusal) = self.faults.fail_queries.as_ref().filter(is_failed) {
             return (self.height(), Err(LedgerError::sdk(refusal.code, refusal.log.clone())));
         }
         let height = if height == 0 { self.height() } else { height };

@@ -107,7 +107,7 @@ pub struct NodeFaults {
     pub mempool_full: bool,
     /// Number of simulations that fail, and their error text.
     pub fail_simulations: Option<(u32, String)>,
-    /// Queries that fail, of all clients.
+    /// Queries of the newest state that fail. An index reads at heights.
     pub fail_queries: Option<QueryRefusal>,
     /// Percentage of the used gas that simulations report; 0 means the correct amount.
     pub understate_gas_percent: u64,

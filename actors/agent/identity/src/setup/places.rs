@@ -34,7 +34,7 @@ impl SetupSource<'_> {
             Ok(Some(source)) => Ok(source),
             Ok(None) => Err(self.missing_essential(essential).await),
             Err(stop) => {
-                Err(PlaceGap::Unreadable { kind: essential.as_str(), reason: stop.reason().to_owned() }.into())
+                Err(PlaceGap::Unreadable { kind: essential.as_str(), reason: stop.reason().into_owned() }.into())
             }
         }
     }

@@ -4,11 +4,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{
-    super::two_agents::TwoAgents,
     at, days_from_now,
     service::{Decision, OnboardingService},
     start_agents,
 };
+use crate::e2e::agent::processes::two_agents::TwoAgents;
 
 const CASE: &str = "https://onboarding.example/cases/1";
 
