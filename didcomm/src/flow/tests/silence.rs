@@ -40,9 +40,9 @@ fn answered(before: &FlowRecord, message: &Message, now: i64) -> Arrived {
     take(before, &arrival)
 }
 
-fn request() -> Message {
+fn request(thread: &str) -> Message {
     let attachments: Vec<FormatAttachment> = vec![CredentialFormat::DataIntegrity.request("a", &Value::Null)];
-    IssueCredential::Request(attachments).to_message("request", "exchange", Some("thread"))
+    IssueCredential::Request(attachments).to_message("request", thread, Some("thread"))
 }
 
 fn acknowledgement() -> Message {
@@ -90,9 +90,9 @@ fn a_silent_peer_is_named_at_the_bound_and_not_before_it_also_after_a_restart() 
 fn the_answer_that_is_awaited_ends_the_silence_and_no_other_does() {
     let bound = NOW + PATIENCE_MILLIS;
     for (message, before, expected) in [
-        (request(), waiting(false, false), Some(FlowState::CredOffered)),
+        (request("exchange"), waiting(false, false), Some(FlowState::CredOffered)),
         (acknowledgement(), waiting(true, true), Some(FlowState::Completed)),
-        (request(), waiting(true, true), None),
+        (request("exchange"), waiting(true, true), None),
     ] {
         let mut silent = Progress::of(before);
         assert!(silent.note_silence("no answer", bound));
@@ -108,6 +108,6 @@ fn the_answer_that_is_awaited_ends_the_silence_and_no_other_does() {
     // Another exchange is no answer to this one.
     let mut silent = Progress::of(waiting(false, false));
     assert!(silent.note_silence("no answer", bound));
-    let other = IssueCredential::Request(Vec::new()).to_message("request", "another exchange", Some("thread"));
+    let other = request("another exchange");
     assert!(matches!(answered(&silent.record, &other, bound), Arrived::Ignored));
 }

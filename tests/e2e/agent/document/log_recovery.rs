@@ -66,7 +66,7 @@ fn continued(log: &[u8], key: &SigningKey, method: &str) -> Vec<u8> {
     let prover = ProofKey { verification_method: method.to_owned(), key: key.clone() };
     add_proof(&mut entry, &prover, ProofSuite::EddsaJcs2022, ProofPurpose::AssertionMethod, &time).expect("signed");
     entry["proof"] = json!([entry["proof"].take()]);
-    [log, format!("{entry}\n").as_bytes()].concat()
+    [log.trim_ascii_end(), format!("\n{entry}\n").as_bytes()].concat()
 }
 
 #[tokio::test(flavor = "multi_thread")]
