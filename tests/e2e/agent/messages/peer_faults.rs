@@ -142,7 +142,7 @@ async fn an_index_that_lies_is_not_believed_and_one_that_is_silent_stores_nothin
 }
 
 /// Full name of the test, for its own process.
-const FULL_DISK: &str = "e2e::agent::peer_faults::on_a_full_disk_nothing_is_acknowledged_and_nothing_is_lost";
+const FULL_DISK: &str = "e2e::agent::messages::peer_faults::on_a_full_disk_nothing_is_acknowledged_and_nothing_is_lost";
 
 #[test]
 fn on_a_full_disk_nothing_is_acknowledged_and_nothing_is_lost() {
