@@ -18,6 +18,7 @@ use crate::e2e::agent::{
     credentials::identity_process::{ask_until_ok, did_of, import_organisation, standalone, start_without_agents},
     processes::agent_process::AgentHome,
 };
+use crate::e2e::harness::poll_until;
 
 const ROTATE: &str = "/v2/agent/keys/rotate";
 const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
@@ -80,6 +81,10 @@ async fn a_log_whose_proofs_leave_the_fragment_out_is_recovered_and_one_with_ano
     let key = update_key(&home, &did).await;
     let own = entries(&log)[0]["parameters"]["updateKeys"][0].as_str().expect("a key").to_owned();
     let other = "z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK";
+    // Two entries of one second are refused for their time.
+    let last = entries(&log).last().and_then(|entry| entry["versionTime"].as_str().map(str::to_owned)).expect("a time");
+    let now = || svc_wire::timestamp::iso_seconds(&svc_kit::wall_clock::now());
+    poll_until("the next second has begun", async || now() > last).await;
     home.keep("agent.db", "before.db");
     home.keep("agent.head", "before.head");
     for (method, is_taken) in [
