@@ -96,7 +96,7 @@ pub enum SettingDefault {
     Words(&'static str),
 }
 
-/// One setting. Rows are made in the files beside this one, with [`row`].
+/// One setting. Rows are made in the files beside this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
     /// Name of the variable. One that ends with `*` stands for all variables that begin so.
