@@ -8,8 +8,9 @@ use std::{
 use svc_net::upstream::{NodeClient, NodeDescriptors, NodeDescriptorsError, read_node_descriptors};
 use svc_wire::proto_registry::ProtoRegistry;
 
-/// Time after which the messages of a node are read again that states no version, or whose descriptors could not be used.
-const UNSURE_TIME: Duration = Duration::from_secs(300);
+/// Time after which the messages of a node are read again that states no version, or whose descriptors could not be used. With the time
+/// between two looks it is below a minute, within which an upgrade is noticed.
+pub(super) const UNSURE_TIME: Duration = Duration::from_secs(45);
 
 /// The messages of a node.
 pub struct NodeMessages(Mutex<Known>);
