@@ -77,7 +77,7 @@ impl ToolServer {
             }
             OwnResource::FeeGrant => match &snapshot.allowance {
                 KnownAllowance::Absent => Value::Null,
-                KnownAllowance::Unknown(reason) => json!({"unknown": reason}),
+                KnownAllowance::Unknown(unknown) => json!({"unknown": unknown.0}),
                 KnownAllowance::Given(allowance) => self.show_allowance(&snapshot, allowance),
             },
             OwnResource::VsAgents => self.list_vs_agents().into(),

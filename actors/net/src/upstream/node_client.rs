@@ -69,6 +69,11 @@ impl NodeClientError {
         }
     }
 
+    /// The error for an answer that cannot be read.
+    pub fn unreadable(reason: String) -> Self {
+        Self::Upstream(UpstreamError::Protocol { kind: UpstreamKind::Rpc, reason, body: String::new() })
+    }
+
     /// Whether the node states that the thing of the query does not exist.
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::Query { path, error } if is_absence(path, error))

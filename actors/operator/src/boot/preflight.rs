@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clients::{graph::GraphClient, indexer::IndexerClient},
-    snapshot::{CorporationSnapshot, GrantStatus, KnownAllowance, UnknownPayer},
+    snapshot::{CorporationSnapshot, GrantStatus, KnownAllowance},
 };
 
 /// A finding of the preflight check.
@@ -162,10 +162,9 @@ fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<Pre
         (_, None) => passed_fees("the operator's account does not exist yet: it must be sent coins before it writes"),
         (KnownAllowance::Given(_), Some(_)) => passed_fees("the corporation has given a fee allowance"),
         (KnownAllowance::Absent, Some(_)) => passed_fees("no fee allowance: the operator's own balance pays"),
-        (KnownAllowance::Unknown(reason), Some(_)) => PreflightFinding::failed(
-            BootSubject::Fees,
-            format!("{}; nothing is signed until the node says it", UnknownPayer(reason.clone())),
-        ),
+        (KnownAllowance::Unknown(unknown), Some(_)) => {
+            PreflightFinding::failed(BootSubject::Fees, format!("{unknown}; nothing is signed until the node says it"))
+        }
     };
     let price = match (discovery.chain.price_problem(), discovery.chain.minimum_price) {
         (Some(problem), _) => PreflightFinding::failed(BootSubject::GasPrice, problem),

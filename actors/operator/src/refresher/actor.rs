@@ -8,7 +8,7 @@ use svc_otel::metrics;
 use tokio::task::AbortHandle;
 
 use super::{Args, Msg, RefreshTrigger, core::RefreshQueue, snapshot_reader::read_snapshot};
-use crate::snapshot::{CorporationSnapshot, KnownAllowance, UnknownPayer};
+use crate::snapshot::CorporationSnapshot;
 
 /// Longest wait until the node is asked again about an allowance that is not known. Until it answers nothing is signed.
 const RETRY_PERIOD: Duration = Duration::from_secs(5);
@@ -19,7 +19,6 @@ pub struct State {
     queue: RefreshQueue<ReplyPort<bool>>,
     last_error: Option<String>,
     period_timer: Option<AbortHandle>,
-    period: Duration,
 }
 
 /// The actor that reads snapshots.
@@ -33,13 +32,7 @@ impl ActorBehaviour for Refresher {
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         context.mailbox().send(Msg::Refresh { trigger: RefreshTrigger::Period });
-        Ok(State {
-            args: Arc::clone(args),
-            queue: RefreshQueue::default(),
-            last_error: None,
-            period_timer: None,
-            period: args.period,
-        })
+        Ok(State { args: Arc::clone(args), queue: RefreshQueue::default(), last_error: None, period_timer: None })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
@@ -81,11 +74,7 @@ impl State {
         match outcome {
             Ok(snapshot) => {
                 metrics::record_authz_cache_size(snapshot.authorizations.len());
-                let unknown = match &snapshot.allowance {
-                    KnownAllowance::Unknown(reason) => Some(UnknownPayer(reason.clone()).to_string()),
-                    KnownAllowance::Absent | KnownAllowance::Given(_) => None,
-                };
-                self.period = if unknown.is_some() { self.args.period.min(RETRY_PERIOD) } else { self.args.period };
+                let unknown = snapshot.allowance.unknown().map(ToString::to_string);
                 if let Some(error) = &unknown {
                     tracing::warn!(error, "nothing is signed until the node says who pays");
                 }
@@ -105,7 +94,9 @@ impl State {
         match next {
             Some(trigger) => self.start_read(context, trigger),
             None => {
-                let timer = context.send_after(self.period, Msg::Refresh { trigger: RefreshTrigger::Period });
+                let is_payer_known = self.args.publisher.current().allowance.unknown().is_none();
+                let period = if is_payer_known { self.args.period } else { self.args.period.min(RETRY_PERIOD) };
+                let timer = context.send_after(period, Msg::Refresh { trigger: RefreshTrigger::Period });
                 if let Some(earlier) = self.period_timer.replace(timer) {
                     earlier.abort();
                 }

@@ -11,7 +11,7 @@ use svc_pipeline::{AccountIdentity, RegistryChain, query_account, query_fee_allo
 
 use crate::{
     clients::indexer::IndexerClient,
-    snapshot::{CorporationAgent, CorporationSnapshot, KnownAllowance, OperatorAuthorization},
+    snapshot::{CorporationAgent, CorporationSnapshot, KnownAllowance, OperatorAuthorization, UnknownPayer},
 };
 
 /// Sources of a snapshot.
@@ -85,7 +85,7 @@ async fn read_allowance(sources: &SnapshotSources, granter: &str, grantee: &str)
     match query_fee_allowance(&sources.node, granter, grantee, &sources.chain.params.denom).await {
         Ok(None) => KnownAllowance::Absent,
         Ok(Some(allowance)) => KnownAllowance::Given(allowance),
-        Err(error) => KnownAllowance::Unknown(error.to_string()),
+        Err(error) => KnownAllowance::Unknown(UnknownPayer(error.to_string())),
     }
 }
 

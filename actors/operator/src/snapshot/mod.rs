@@ -68,8 +68,8 @@ pub enum KnownAllowance {
     Absent,
     /// There is this one.
     Given(FeeAllowance),
-    /// The node has not said whether there is one, for this reason.
-    Unknown(String),
+    /// The node has not said whether there is one.
+    Unknown(UnknownPayer),
 }
 
 impl KnownAllowance {
@@ -78,6 +78,14 @@ impl KnownAllowance {
         match self {
             Self::Given(allowance) => Some(allowance),
             Self::Absent | Self::Unknown(_) => None,
+        }
+    }
+
+    /// The reason for which it is not known.
+    pub fn unknown(&self) -> Option<&UnknownPayer> {
+        match self {
+            Self::Unknown(unknown) => Some(unknown),
+            Self::Absent | Self::Given(_) => None,
         }
     }
 }
@@ -155,7 +163,7 @@ impl CorporationSnapshot {
         match &self.allowance {
             KnownAllowance::Absent => Ok(None),
             KnownAllowance::Given(allowance) => Ok(allowance.budget_for(msg_type, now)),
-            KnownAllowance::Unknown(reason) => Err(UnknownPayer(reason.clone())),
+            KnownAllowance::Unknown(unknown) => Err(unknown.clone()),
         }
     }
 }

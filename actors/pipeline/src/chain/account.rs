@@ -1,6 +1,6 @@
 //! The signing account.
 
-use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, UpstreamKind};
+use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{
     account_key::{AccountKey, PublicKey},
     address::{Address, AddressError},
@@ -57,8 +57,5 @@ pub async fn query_balance(node: &NodeClient, address: &str, denom: &str) -> Res
     let path = "/cosmos.bank.v1beta1.Query/Balance";
     let reply: QueryBalanceResponse = node.query(path, &request, 0).await?;
     let amount = reply.balance.map(|coin| coin.amount).unwrap_or_default();
-    amount.parse().map_err(|_| {
-        let reason = format!("{amount:?} is no amount of coins");
-        UpstreamError::Protocol { kind: UpstreamKind::Rpc, reason, body: String::new() }.into()
-    })
+    amount.parse().map_err(|_| NodeClientError::unreadable(format!("{amount:?} is no amount of coins")))
 }

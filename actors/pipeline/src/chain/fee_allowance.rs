@@ -2,7 +2,7 @@
 
 use prost::Message;
 use prost_types::{Any, Timestamp};
-use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, UpstreamKind};
+use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{
     proto::cosmos::{
         base::v1beta1::Coin,
@@ -118,8 +118,7 @@ pub async fn query_fee_allowance(
 }
 
 fn unreadable(type_url: &str) -> NodeClientError {
-    let reason = format!("a fee allowance of the type {type_url:?}, which cannot be read");
-    UpstreamError::Protocol { kind: UpstreamKind::Rpc, reason, body: String::new() }.into()
+    NodeClientError::unreadable(format!("a fee allowance of the type {type_url:?}, which cannot be read"))
 }
 
 #[cfg(test)]

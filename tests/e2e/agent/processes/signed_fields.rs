@@ -137,7 +137,7 @@ async fn a_running_agent_blocks_what_the_next_release_reads_otherwise_and_goes_o
     world.await_blocked_trigger(&agent, &path).await;
     assert_eq!(world.signed(TRIGGER), triggers);
 
-    // The next release takes that message, and not the one that anchors a digest.
+    // The next release takes the trigger, and refuses the session that anchors a digest.
     let (fields, path) = changed(SESSION, "digest", FieldChange::Retyped);
     world.upgrade_node(NodeGeneration::N2, &fields);
     world.await_resolved(&agent).await;
