@@ -10,3 +10,4 @@ pub(in crate::e2e) mod flows;
 pub(in crate::e2e) mod lying_index;
 pub(in crate::e2e) mod no_beginning;
 pub(in crate::e2e) mod onboarding_service;
+pub(in crate::e2e) mod peer_generation;

@@ -5,6 +5,7 @@ mod facts;
 mod heard;
 mod messages;
 mod payment;
+mod peer_generation;
 mod record_json;
 mod schedule;
 #[cfg(test)]
@@ -15,5 +16,6 @@ pub use facts::{RequestFacts, ShownParticipant, is_session_id, issuance_facts, o
 pub use heard::{HeardFacts, PeerStanding, RequestedFlow};
 pub use messages::messages_of;
 pub use payment::{PaymentStep, SessionPayment, is_own_session, session_payment, unknown_records};
+pub use peer_generation::PeerGeneration;
 pub use record_json::{UnansweredMessage, flow_json, unanswered_json};
 pub use schedule::{BLOCKED_PAUSE, next_look, pause_of};

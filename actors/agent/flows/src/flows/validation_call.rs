@@ -244,7 +244,7 @@ impl FlowService {
             // The operator has seen them: the next one is unpaid.
             ordered.paid_before += unknown;
         }
-        let format = self.offer_format(&record.peer_did).await.map_err(order_refused)?;
+        let format = self.offer_format(record).await.map_err(order_refused)?;
         match self.offer_by(&ordered, Trigger::ValidateFlow, (&order, format)) {
             Ok(change) => change.map(Some).ok_or_else(|| wrong_state(record)),
             Err(stop) => {

@@ -13,6 +13,7 @@ mod applicant;
 mod exchange_requests;
 mod flow_facts;
 mod known_peers;
+mod open_questions;
 mod peer_resolution;
 mod receive;
 mod refusal_log;

@@ -20,6 +20,7 @@ use super::{
     admission::Rates,
     flow_facts::FlowFacts,
     known_peers::KnownPeers,
+    open_questions::OpenQuestions,
     refusal_log::RefusalLog,
     resolver::{DocumentUse, PeerDocumentError, PeerResolver},
     settings::PeerSettings,
@@ -61,6 +62,7 @@ pub(super) struct Inner {
     pub denials: Rates,
     pub refusals: RefusalLog,
     pub known_peers: KnownPeers,
+    pub questions: OpenQuestions,
     /// Grows with each basic message that is stored: callers wait for it.
     pub records: watch::Sender<u64>,
 }
@@ -112,6 +114,7 @@ impl PeerService {
             denials: Rates::new(DENIALS_PER_SECOND, 1.0),
             refusals: RefusalLog::default(),
             known_peers: KnownPeers::default(),
+            questions: OpenQuestions::default(),
             records: watch::Sender::new(0),
             parts,
         }))

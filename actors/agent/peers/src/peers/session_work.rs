@@ -128,6 +128,9 @@ impl PeerService {
         // Those that are not trusted begin no flows, also where they are heard.
         let is_any = inner.parts.settings.admission == PeerAdmission::Any && !opens;
         let mut is_admitted = is_any || standing.is_trusted || standing.is_exempt;
+        // An applicant that was asked for its protocols is heard, although it is not trusted yet.
+        is_admitted |=
+            matches!(content, Ok(Content::Disclosures(_))) && inner.questions.is_open(proven.message.thread());
         if let (false, Ok(content)) = (is_admitted, content) {
             // An applicant becomes trusted by the flow that it has begun.
             match inner.parts.flows.is_of_live_flow(&proven.public_did, &proven.message, content).await {
@@ -202,6 +205,9 @@ impl PeerService {
                     metrics::record_access_answer(outcome);
                 }
                 self.hear_access(proven, content);
+                if let Ok(Content::Disclosures(disclosures)) = content {
+                    inner.questions.answer(proven.message.thread(), &connection_id, disclosures);
+                }
                 if has_event {
                     self.notify_courier();
                 }

@@ -1,9 +1,11 @@
 //! The validator's side of a credential, up to its signature: it is offered, requested, signed and stored.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use svc_agent_core::{
     error::{Refusal, RefusalCode},
-    flows::{PaymentStep, SessionPayment, ShownParticipant, messages_of, session_payment},
+    flows::{PaymentStep, PeerGeneration, SessionPayment, ShownParticipant, messages_of, session_payment},
 };
 use svc_agent_identity::{
     credentials::{Authority, CredentialIssuer, IssueRequest, IssueStop},
@@ -27,6 +29,8 @@ use crate::flows::service::{FlowChange, FlowService};
 
 /// Parts of a discount that are one.
 const DISCOUNT_PARTS: u128 = 10_000;
+/// Time for which an offer waits for the protocols of its peer. One that does not say them gets the format of the settings.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Everything that is needed to offer or to sign the credential of a flow, read just now.
 pub(in crate::flows) struct CredentialOrder {
@@ -108,14 +112,22 @@ impl FlowService {
     }
 
     /// The format of an offer: that of the settings, or the older one for an agent of the first generation, which takes no other and says
-    /// nothing about it.
-    pub(in crate::flows) async fn offer_format(&self, peer: &str) -> Result<CredentialFormat, StepStop> {
+    /// nothing about it. A peer whose document does not tell is asked for its protocols.
+    pub(in crate::flows) async fn offer_format(&self, record: &FlowRecord) -> Result<CredentialFormat, StepStop> {
+        let peer = &record.peer_did;
         let document = self.0.peers.document_of(peer).await;
         let document = document.map_err(|error| StepStop::Failed(format!("the document of {peer}: {error}")))?;
-        if is_of_first_generation(&document) {
-            return Ok(CredentialFormat::LdProof);
+        let generation = match (PeerGeneration::of_document(&document), &record.connection_id) {
+            (None, Some(connection_id)) => {
+                let answered = self.0.peers.ask_protocols(connection_id, ANSWER_PATIENCE).await?;
+                answered.as_deref().map(PeerGeneration::of_protocols)
+            }
+            (generation, _) => generation,
+        };
+        match generation {
+            Some(PeerGeneration::First) => Ok(CredentialFormat::LdProof),
+            Some(PeerGeneration::Later) | None => Ok(self.0.settings.format.to_wire()),
         }
-        Ok(self.0.settings.format.to_wire())
     }
 
     /// The peer is a verifiable service, or becomes one by this credential.
@@ -190,7 +202,7 @@ impl FlowService {
         if let PaymentStep::Block(code) = payment.before_signing() {
             return Err(StepStop::blocked(code, "the session at the node has records that this agent does not know"));
         }
-        let format = self.offer_format(&record.peer_did).await?;
+        let format = self.offer_format(record).await?;
         match self.offer_by(record, Trigger::ClaimsFit, (&order, format)) {
             Ok(change) => self.finish(record, change.ok_or(StepStop::Outdated)?).await,
             Err(IssueStop::Refused(refusal)) => {
@@ -330,39 +342,6 @@ pub(in crate::flows) fn order_refused(stop: StepStop) -> Refusal {
         }
         StepStop::Failed(reason) => {
             Refusal { retry_after: Some(5), ..Refusal::new(RefusalCode::ResolverUnavailable, reason) }
-        }
-    }
-}
-
-/// Whether a DID Document is that of an agent of the first generation, which offers its own protocol for messages.
-fn is_of_first_generation(document: &Value) -> bool {
-    let services = document["service"].as_array().into_iter().flatten();
-    services.into_iter().any(|service| match &service["type"] {
-        Value::Array(kinds) => kinds.iter().any(|kind| kind == OLDER_MESSAGING),
-        kind => kind == OLDER_MESSAGING,
-    })
-}
-
-/// Type of a service entry for messages of the first generation.
-const OLDER_MESSAGING: &str = "did-communication";
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_document_with_messages_of_the_older_protocol_is_of_the_first_generation() {
-        let entry = |kind: Value| json!({"id": "did:web:a#a", "type": kind, "serviceEndpoint": "wss://a.example"});
-        for (services, expected) in [
-            (json!([entry(json!("did-communication")), entry(json!("DIDCommMessaging"))]), true),
-            (json!([entry(json!(["did-communication"]))]), true),
-            (json!([entry(json!("DIDCommMessaging")), entry(json!("LinkedVerifiablePresentation"))]), false),
-            (json!([]), false),
-            (Value::Null, false),
-        ] {
-            assert_eq!(is_of_first_generation(&json!({"service": services})), expected, "{services}");
         }
     }
 }
