@@ -99,6 +99,6 @@ mod tests {
         let answered =
             disclosures_message("2", "1", &answer(&[Query { feature_type: "protocol".into(), matching: "*".into() }]));
         let Ok(Content::Disclosures(disclosures)) = Content::read(&answered) else { panic!("disclosures") };
-        assert_eq!((disclosures.len(), answered.thread()), (6, "1"));
+        assert_eq!((disclosures.len(), answered.thread()), (7, "1"));
     }
 }

@@ -8,7 +8,7 @@ pub const FORWARD: &str = "https://didcomm.org/routing/2.0/forward";
 pub const PROBLEM_REPORT: &str = "https://didcomm.org/notification/1.0/problem-report";
 
 /// The protocols that an agent serves, with their module of the admin API.
-pub const PROTOCOLS: [(&str, &[&str]); 4] = [
+pub const PROTOCOLS: [(&str, &[&str]); 5] = [
     (
         "connections",
         &[
@@ -20,4 +20,5 @@ pub const PROTOCOLS: [(&str, &[&str]); 4] = [
     ("invitations", &["https://didcomm.org/out-of-band/2.0"]),
     ("basic-messages", &["https://didcomm.org/basicmessage/2.0"]),
     ("credential-exchanges", &["https://didcomm.org/issue-credential/2.0"]),
+    ("vt-flow", &["https://didcomm.org/vt-flow/1.0"]),
 ];

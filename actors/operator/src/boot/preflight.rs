@@ -148,6 +148,7 @@ fn describe_authorizations(snapshot: &CorporationSnapshot, now: &Timestamp) -> S
     match types.into_iter().filter(is_granted).count() {
         // A server without grants serves reads.
         0 => "none is valid: reads will work, writes will not".to_owned(),
+        1 => "1 message type is granted to this operator".to_owned(),
         count => format!("{count} message types are granted to this operator"),
     }
 }
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn each_message_type_counts_once_whether_an_authorization_or_a_record_grants_it() {
         const NONE: &str = "none is valid: reads will work, writes will not";
-        const ONE: &str = "1 message types are granted to this operator";
+        const ONE: &str = "1 message type is granted to this operator";
         const TWO: &str = "2 message types are granted to this operator";
         let now = Timestamp { seconds: 1_000, nanos: 0 };
         let authorization = |expiration: i64, msg_type: &str| OperatorAuthorization {

@@ -94,7 +94,7 @@ async fn a_peer_lives_through_its_rotations_and_its_end() {
         Message { from: Some(first.clone()), to: vec![did.clone()], ..query_message("q", "https://didcomm.org/*") };
     assert_eq!(peer.post(peer.seal(&query)).await, 202);
     let disclosed = next_message(&mut peer.inbox, "an answer").await;
-    assert_eq!((disclosed.thread(), disclosed.body["disclosures"].as_array().map(Vec::len)), ("q", Some(6)));
+    assert_eq!((disclosed.thread(), disclosed.body["disclosures"].as_array().map(Vec::len)), ("q", Some(7)));
     assert_eq!(peer.post(peer.seal(&peer.text("1", "one"))).await, 202);
     let records =
         await_answer(&server, "/v2/didcomm/connections", |body| body["items"][0]["lastSeenAt"].is_string()).await;
