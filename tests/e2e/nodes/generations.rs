@@ -2,11 +2,16 @@
 
 use std::{collections::BTreeSet, process::Output};
 
+use prost::Message;
 use serde_json::{Value, json};
 use svc::mcp_client::McpClient;
 use svc_agent::{DidMethod, EventsConfig};
 use svc_devnet::node::{ChangedField, FieldChange};
-use svc_wire::proto_registry::NodeGeneration;
+use svc_net::upstream::{NodeClient, read_node_descriptors};
+use svc_wire::{
+    proto::svc::co::v1::{QueryGetCorporationRequest, QueryGetCorporationResponse},
+    proto_registry::NodeGeneration,
+};
 
 use crate::e2e::{
     agent::{AgentServer, Mode, chain_config, document::login::key, no_events, sqlite_url},
@@ -203,6 +208,62 @@ async fn a_running_server_has_no_tool_for_a_message_whose_field_the_node_lacks_r
     world.upgrade_node(NodeGeneration::N4, &[]);
     world.wait_until("the tool is back", is_listed).await;
     world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("right")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_build_under_the_same_version_is_noticed_behind_its_restart() {
+    let world = start_as(NodeGeneration::N3).await;
+    let is_listed = async || world.tool_names().await.iter().any(|name| name == CREATE_ECOSYSTEM);
+    let node = &world.network.devnet.node;
+    let replace = |is_other: bool| {
+        node.stop();
+        node.update_faults(|faults| faults.lies.swapped_fields = is_other);
+        node.start().expect("starts");
+    };
+    let version = world.network.operator.node_release().version.clone();
+    replace(true);
+    world.wait_until("the tool is gone", async || !is_listed().await).await;
+    let keyed = |name: &str| {
+        let mut arguments = ecosystem_arguments(name);
+        arguments["idempotency_key"] = name.into();
+        arguments
+    };
+    let refused = world.call_error(CREATE_ECOSYSTEM, keyed("other"), "UPSTREAM_PROTOCOL_ERROR").await;
+    assert!(refused["message"].as_str().is_some_and(|text| text.contains("MsgCreateEcosystem.did")), "{refused}");
+    assert_eq!(world.operator_txs_in_blocks(), 0, "nothing is signed by old meanings");
+    assert_eq!(world.network.operator.node_release().version, version, "the node says that it is as before");
+    replace(false);
+    world.wait_until("the tool is back", is_listed).await;
+    world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("right")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_the_node_describes_otherwise_is_an_error_and_no_value() {
+    let world = start_as(NodeGeneration::N0).await;
+    let node = &world.network.devnet.node;
+    let client = NodeClient::new(node.origin()).expect("a client");
+    let path = world.network.devnet.namespace.query_path("co", "GetCorporation");
+    let request = QueryGetCorporationRequest { corporation_id: 1, ..QueryGetCorporationRequest::default() };
+    let read = async || {
+        read_node_descriptors(&client).await.expect("read");
+        client.query::<_, QueryGetCorporationResponse>(&path, &request, 0).await
+    };
+    assert!(read().await.expect("read").corporation.is_some());
+    let lie = |changed: &[ChangedField]| node.update_faults(|faults| faults.lies.changed_fields = changed.to_vec());
+    lie(&[ChangedField::new("CorporationWithGf", "did", FieldChange::Renumbered)]);
+    let error = read().await.expect_err("an error").to_string();
+    assert!(error.contains(&path) && error.contains("co.v1.CorporationWithGf.did"), "{error}");
+    let bytes = client.query_bytes(&path, &request.encode_to_vec(), 0).await;
+    assert!(bytes.is_ok_and(|bytes| !bytes.is_empty()), "its bytes can be read as the node describes them");
+
+    // The grants of the operator are not taken from such an answer.
+    lie(&[ChangedField::new("OperatorAuthorization", "msg_types", FieldChange::Retyped)]);
+    let output = run_to_end(&world, &["check"]).await;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && printed.contains("OperatorAuthorization.msg_types"), "{printed}");
+    lie(&[]);
+    assert!(read().await.expect("read").corporation.is_some(), "as soon as the descriptors are right again");
+    assert!(run_to_end(&world, &["check"]).await.status.success());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -67,12 +67,39 @@ pub struct DescriptorComparison {
     pub messages: BTreeMap<String, MessageProblem>,
     /// Those of all other messages. They are read, and the node's own descriptors say how.
     pub reads: Vec<DescriptorDifference>,
+    /// The queries whose answers would be misread with compiled-in types, by their paths at the node. A field that the node lacks is
+    /// unset, and no reason.
+    pub answers: BTreeMap<String, Vec<DescriptorDifference>>,
     /// Messages and fields of the registry's modules that are not compiled in, as `module.v1.Message.field`, sorted.
     pub unknown: Vec<String>,
 }
 
-/// The messages that every signature covers, with those inside of them.
-const ENVELOPE: [&str; 3] = ["cosmos.tx.v1beta1.TxBody", "cosmos.tx.v1beta1.AuthInfo", "cosmos.tx.v1beta1.SignDoc"];
+/// The messages that every signature covers, with those inside of them and the one that is sent.
+const ENVELOPE: [&str; 5] = [
+    "cosmos.tx.v1beta1.TxBody",
+    "cosmos.tx.v1beta1.AuthInfo",
+    "cosmos.tx.v1beta1.SignDoc",
+    "cosmos.tx.v1beta1.TxRaw",
+    "cosmos.crypto.secp256k1.PubKey",
+];
+/// Messages with a field of any type, and the types that stand in it. Those of the envelope stand above.
+const PACKED: [(&str, &[&str]); 4] = [
+    ("co.v1.MsgCreateCorporation", &DECISION_POLICIES),
+    ("cosmos.group.v1.GroupPolicyInfo", &DECISION_POLICIES),
+    (
+        "cosmos.feegrant.v1beta1.Grant",
+        &[
+            "cosmos.feegrant.v1beta1.BasicAllowance",
+            "cosmos.feegrant.v1beta1.PeriodicAllowance",
+            "cosmos.feegrant.v1beta1.AllowedMsgAllowance",
+        ],
+    ),
+    ("cosmos.auth.v1beta1.BaseAccount", &["cosmos.crypto.secp256k1.PubKey"]),
+];
+const DECISION_POLICIES: [&str; 2] =
+    ["cosmos.group.v1.ThresholdDecisionPolicy", "cosmos.group.v1.PercentageDecisionPolicy"];
+/// The description of what the node lacks.
+const MISSING: &str = "missing";
 /// Fields of the envelope that this program never sets.
 const NEVER_SENT: [&str; 1] = ["cosmos.tx.v1beta1.AuthInfo.tip"];
 /// Messages of the applications' configuration are never sent.
@@ -88,6 +115,7 @@ impl ProtoRegistry {
         let envelope = ENVELOPE.iter().filter_map(|name| compiled.pool().get_message_by_name(name)).collect();
         let envelope = comparer.differences_within(envelope, &mut signed);
         let messages = comparer.compare_transactions(&mut signed);
+        let answers = comparer.compare_answers();
         let mut reads = Vec::new();
         for known in compiled.pool().all_messages() {
             let is_of_registry = local_name(known.full_name(), compiled).is_some();
@@ -103,7 +131,7 @@ impl ProtoRegistry {
                 comparer.unknown.insert(local.to_owned());
             }
         }
-        DescriptorComparison { envelope, messages, reads, unknown: comparer.unknown.into_iter().collect() }
+        DescriptorComparison { envelope, messages, reads, answers, unknown: comparer.unknown.into_iter().collect() }
     }
 }
 
@@ -138,6 +166,25 @@ impl Comparer<'_> {
         problems
     }
 
+    /// The queries whose answers have a field that the node describes otherwise.
+    fn compare_answers(&mut self) -> BTreeMap<String, Vec<DescriptorDifference>> {
+        let mut found = BTreeMap::new();
+        let services = self.compiled.pool().services().filter(|service| service.name() == "Query");
+        for method in services.flat_map(|service| service.methods().collect::<Vec<_>>()) {
+            let service = method.parent_service().full_name().to_owned();
+            let service = match local_name(&service, self.compiled) {
+                Some(local) => format!("{}.{local}", self.live.namespace()),
+                None => service,
+            };
+            let mut differences = self.differences_within(vec![method.output()], &mut BTreeSet::new());
+            differences.retain(|difference| difference.live != MISSING);
+            if !differences.is_empty() {
+                found.insert(format!("/{service}/{}", method.name()), differences);
+            }
+        }
+        found
+    }
+
     /// Differences of messages and of all that their fields lead to.
     fn differences_within(
         &mut self,
@@ -145,11 +192,22 @@ impl Comparer<'_> {
         reached: &mut BTreeSet<String>,
     ) -> Vec<DescriptorDifference> {
         let (mut open, mut seen, mut found) = (messages, BTreeSet::new(), BTreeSet::new());
+        for root in &open {
+            // A field whose type the node lacks is another field; a message in no field is missing by itself.
+            if self.live_message(root).is_none() {
+                let path = local_name(root.full_name(), self.compiled).unwrap_or(root.full_name()).to_owned();
+                let compiled = "a message".to_owned();
+                found.insert(DescriptorDifference { path, compiled, live: MISSING.to_owned() });
+            }
+        }
         while let Some(message) = open.pop() {
             if message.full_name().starts_with(LANGUAGE_PACKAGE) || !seen.insert(message.full_name().to_owned()) {
                 continue;
             }
             found.extend(self.own_differences(&message).iter().cloned());
+            let name = local_name(message.full_name(), self.compiled).unwrap_or(message.full_name());
+            let packed = PACKED.iter().filter(|(holder, _)| *holder == name).flat_map(|(_, packed)| *packed);
+            open.extend(packed.filter_map(|name| self.compiled.pool().get_message_by_name(name)));
             let sent = message.fields().filter(|field| !NEVER_SENT.contains(&field.full_name()));
             open.extend(sent.filter_map(|field| match field.kind() {
                 Kind::Message(inner) => Some(inner),
@@ -193,13 +251,13 @@ impl Comparer<'_> {
         for field in compared {
             let path = format!("{path}.{}", field.name());
             let compiled = describe_field(&field, self.compiled.namespace().as_str());
-            let same = live.get_field(field.number());
+            let same = live.get_field(field.number()).or_else(|| live.get_field_by_name(field.name()));
             let served = same.as_ref().map(|same| describe_field(same, self.live.namespace().as_str()));
             if let (Kind::Enum(known), Some(Kind::Enum(live))) = (field.kind(), same.map(|same| same.kind())) {
                 self.compare_values(&known, &live, (&path, is_of_registry), found);
             }
             if served.as_ref() != Some(&compiled) {
-                let live = served.unwrap_or_else(|| "missing".to_owned());
+                let live = served.unwrap_or_else(|| MISSING.to_owned());
                 found.push(DescriptorDifference { path, compiled, live });
             }
         }

@@ -272,6 +272,9 @@ mod tests {
                 let is_of_policies = message.contains(POLICIES) && *problem == MessageProblem::Absent;
                 assert!(is_of_policies || message.ends_with(".MsgUpdateParams"), "{generation}: {message}: {problem}");
             }
+            // Parameters are read as the node describes them.
+            let others = comparison.answers.keys().filter(|path| !path.ends_with("/Params"));
+            assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{generation}");
             let has_reads = !comparison.reads.is_empty();
             assert_eq!(has_reads, generation >= NodeGeneration::N1, "{generation}: {:?}", comparison.reads);
         }

@@ -6,6 +6,8 @@
 mod amino;
 mod comparison;
 #[cfg(test)]
+mod comparison_tests;
+#[cfg(test)]
 mod contract_tests;
 mod derived;
 mod generation;

@@ -38,24 +38,28 @@ impl NodeMessages {
         self.with(|known| Arc::clone(&known.registry))
     }
 
-    /// Reads them again when the node states another version, or may have one behind a new connection without saying so. Without an answer
-    /// they stay as they are.
+    /// Reads them again when the node states another version, and behind a new connection: a node can be replaced by another build under
+    /// the same version. Without an answer they stay as they are.
     pub async fn refresh(&self, node: &NodeClient, has_new_connection: bool) {
         let Ok(version) = node.application_version().await else { return };
         let is_same = self.with(|known| {
             let is_unsure = known.is_unsure || version.is_none();
-            let is_due = has_new_connection || known.read_at.elapsed() >= UNSURE_TIME;
-            known.version == version && !(is_unsure && is_due)
+            let is_due = known.read_at.elapsed() >= UNSURE_TIME;
+            known.version == version && !has_new_connection && !(is_unsure && is_due)
         });
         if is_same {
             return;
         }
         match read_known(node).await {
             Ok(read) => self.with(|known| {
-                if known.version != read.version {
-                    let (from, to) = (known.version.as_deref(), read.version.as_deref());
-                    tracing::info!(from, to, "the node runs another release: its messages are read again");
+                let has_others = known.registry.file_descriptors() != read.registry.file_descriptors();
+                if known.version == read.version && !has_others {
+                    // Its parameters are those that events have told of.
+                    *known = Known { params_behind: known.params_behind, ..read };
+                    return;
                 }
+                let (from, to) = (known.version.as_deref(), read.version.as_deref());
+                tracing::info!(from, to, has_others, "the node runs another release: its messages are read again");
                 *known = read;
             }),
             Err(error) => tracing::warn!(%error, "the messages of the node cannot be read again yet"),

@@ -1,6 +1,6 @@
 //! The descriptors of a node, and its generation.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 use svc_wire::{
@@ -8,7 +8,9 @@ use svc_wire::{
         cosmos::auth::v1beta1::{Bech32PrefixRequest, Bech32PrefixResponse},
         svc::cs::v1::QueryGetSchemaAuthorizationPolicyRequest,
     },
-    proto_registry::{GenerationAnswers, Namespace, NodeGeneration, ProtoRegistry, ProtoRegistryError},
+    proto_registry::{
+        GenerationAnswers, Namespace, NodeGeneration, ProtoRegistry, ProtoRegistryError, describe_differences,
+    },
 };
 
 use super::{NodeClient, NodeClientError, UpstreamError};
@@ -98,6 +100,7 @@ pub async fn read_node_descriptors(node: &NodeClient) -> Result<NodeDescriptors,
         Ok(bytes) => match ProtoRegistry::from_live(&bytes) {
             Ok(registry) => {
                 let generation = Some(NodeGeneration::of_descriptors(&registry));
+                node.set_misread(misread_answers(&registry)?);
                 return Ok(NodeDescriptors { registry, unusable: None, generation });
             }
             Err(error) => error.to_string(),
@@ -111,6 +114,13 @@ pub async fn read_node_descriptors(node: &NodeClient) -> Result<NodeDescriptors,
     let generation = NodeGeneration::of_answers(&probe(node, &namespace).await?);
     let registry = compiled.of_generation(generation.unwrap_or(NodeGeneration::N0))?;
     Ok(NodeDescriptors { registry, unusable: Some(unusable), generation })
+}
+
+/// The queries of a node whose answers would be misread with the compiled-in types.
+fn misread_answers(served: &ProtoRegistry) -> Result<BTreeMap<String, String>, ProtoRegistryError> {
+    let compiled = ProtoRegistry::compiled(served.namespace())?;
+    let answers = served.compare_with_compiled(&compiled).answers;
+    Ok(answers.into_iter().map(|(path, differences)| (path, describe_differences(&differences))).collect())
 }
 
 /// Whether the next attempt may find an answer: the node is silent, or a proxy before it has no node or no time.

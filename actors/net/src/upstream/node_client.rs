@@ -1,6 +1,9 @@
 //! Client of the CometBFT RPC of a chain's nodes, over HTTP.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message;
@@ -86,6 +89,9 @@ impl FailoverError for NodeClientError {
     }
 }
 
+/// The queries whose answers a node describes otherwise than this program reads them, by their paths, with the reason.
+type MisreadAnswers = BTreeMap<String, String>;
+
 /// Client of a chain's nodes, one of which is current.
 #[derive(Clone)]
 pub struct NodeClient {
@@ -94,6 +100,8 @@ pub struct NodeClient {
     write_endpoints: UpstreamEndpoints,
     /// Chain id of all nodes, once it is known.
     chain_id: Arc<OnceLock<String>>,
+    /// The queries of each node whose answers would be misread, with the reason.
+    misread: Arc<Mutex<HashMap<String, MisreadAnswers>>>,
     pub(super) dispute: Arc<Mutex<Option<HistoryDispute>>>,
 }
 
@@ -105,7 +113,8 @@ impl NodeClient {
     pub fn new(origins: impl Into<UpstreamOrigins>) -> Result<Self, UpstreamError> {
         let endpoints = UpstreamEndpoints::new(UpstreamKind::Rpc, &origins.into())?;
         let write_endpoints = endpoints.with_own_connections()?;
-        Ok(Self { endpoints, write_endpoints, chain_id: Arc::default(), dispute: Arc::default() })
+        let misread = Arc::default();
+        Ok(Self { endpoints, write_endpoints, chain_id: Arc::default(), misread, dispute: Arc::default() })
     }
 
     /// Returns a client for writes: it has connections, permits and circuit breakers of its own, so that no number of reads delays or
@@ -139,6 +148,18 @@ impl NodeClient {
     /// Sets the chain id: a node of another chain counts as a node without an answer.
     pub fn bind_to_chain(&self, chain_id: &str) {
         let _ = self.chain_id.set(chain_id.to_owned());
+    }
+
+    /// Takes the queries whose answers the current node describes otherwise than this program reads them. They fail from now on, instead of
+    /// being misread; their bytes can still be had.
+    pub(super) fn set_misread(&self, misread: MisreadAnswers) {
+        let mut all = self.misread.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(self.origin().to_owned(), misread);
+    }
+
+    fn why_misread(&self, path: &str) -> Option<String> {
+        let all = self.misread.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(self.origin())?.get(path).cloned()
     }
 
     pub(super) fn with_endpoints(&self, endpoints: UpstreamEndpoints) -> Self {
@@ -358,6 +379,9 @@ impl NodeClient {
         request: &Q,
         height: u64,
     ) -> Result<(R, u64), NodeClientError> {
+        if let Some(reason) = self.why_misread(path) {
+            return Err(NodeClientError::unreadable(format!("the answer of {path} cannot be read: {reason}")));
+        }
         let (bytes, height) = self.abci_query(path, &request.encode_to_vec(), height).await?;
         let reply = R::decode(bytes.as_slice())
             .map_err(|error| self.endpoints.current().protocol_error(format!("{path}: {error}"), &[]))?;

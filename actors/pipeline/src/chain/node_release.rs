@@ -93,7 +93,8 @@ pub(super) async fn find_release(
         return Ok(FoundRelease { served, release });
     }
     let compiled = ProtoRegistry::compiled(served.namespace())?;
-    let DescriptorComparison { mut envelope, mut messages, reads, unknown } = served.compare_with_compiled(&compiled);
+    let DescriptorComparison { mut envelope, mut messages, reads, unknown, .. } =
+        served.compare_with_compiled(&compiled);
     if let Some(signed) = signed {
         // Those of a node may be signed: a later release of it has to mean the same by them, too.
         let also = served.compare_with_compiled(signed);
@@ -236,16 +237,17 @@ impl ReleaseWatch {
         }
     }
 
-    /// Asks the node for its version, and compares its messages again where that is another one. Without an answer the doubt stays. While
-    /// one verification runs, another one ends at once.
+    /// Compares the messages of the node again where it may have others: behind a new connection, since a node can be replaced by another
+    /// build under the same version, and where it states another version. Without an answer the doubt stays. While one verification runs,
+    /// another one ends at once.
     pub(crate) async fn verify(&self, node: &NodeClient) {
         let Ok(_running) = self.verifying.try_lock() else { return };
         let (node, known) = (node.pinned(), self.watched.borrow().clone());
         let (origin, is_doubted) = (node.origin().to_owned(), !self.is_current(&node));
         let Ok(version) = node.application_version().await else { return };
         let is_unsure = version.is_none() || !known.release.is_compared;
-        let is_due = is_doubted || known.unusable > 0 || known.read_at.elapsed() >= UNSURE_TIME;
-        let is_same = version == known.release.version && !(is_unsure && is_due);
+        let is_due = known.unusable > 0 || known.read_at.elapsed() >= UNSURE_TIME;
+        let is_same = version == known.release.version && !is_doubted && !(is_unsure && is_due);
         if is_same {
             self.settle(&known, origin, None);
             return;
