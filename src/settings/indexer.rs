@@ -22,7 +22,7 @@ rows! {
         &[Indexer, Agent], "more essential schemas, `ServiceCredential@5=sha384-…` with commas; the digest is that of the canonical \
         schema without `$id`").otherwise("the published ones and the devnet's");
     SVC_ESSENTIAL_ECOSYSTEMS = row(Text("a comma-separated list of DIDs"), &[Indexer, Agent], "DIDs of the ecosystems whose \
-        essential schemas count, with commas. Texts of schemas are public, so that without this list the indexer trusts no DID")
+        essential schemas count, with commas. Texts of schemas are public, so that without this list no schema is essential, and no DID is trusted")
         .otherwise("none; of an agent those of TRUSTED_ECS_ECOSYSTEM_DIDS");
     SVC_TRUST_PATIENCE = row(Text("a time of at most 30 days, such as 90s, 15m or 2h"), &[Indexer], "how long an evaluation waits \
         for a web server that does not answer, such as `90s`, `15m` or `2h`; `0s` does not wait").otherwise("1h");

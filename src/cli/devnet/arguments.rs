@@ -57,10 +57,10 @@ pub(in crate::cli) struct DevnetArgs {
     /// Have the weaknesses of a real node: after each start it refuses transactions until its next block, and results come behind blocks.
     #[arg(long, help_heading = "Chain")]
     pub(super) like_a_node: bool,
-    /// Generation of the node: N0 to N4, each with the messages and the answers of that release (docs/devnet.md).
+    /// Generation of the node: N0 to N4, each with the messages and the answers of that release (docs/devnet-generations.md).
     #[arg(long, help_heading = "Chain", value_name = "GENERATION", default_value = "N0", value_parser = parse_generation)]
     pub(super) generation: NodeGeneration,
-    /// Upgrade of the chain: before the block of the height the node halts, and goes on as the later generation (docs/devnet.md).
+    /// Upgrade of the chain: before the block of the height the node halts, and goes on as the later generation (docs/devnet-generations.md).
     #[arg(long, help_heading = "Chain", value_name = "GENERATION@HEIGHT", value_parser = parse_upgrade)]
     pub(super) upgrade: Option<UpgradePlan>,
     /// Time for which the node answers nothing at an upgrade: 3s, 500ms, …

@@ -186,7 +186,7 @@ fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<Pre
         fees,
         price,
         check_release(&discovery.chain),
-        PreflightFinding::passed(BootSubject::Agents, format!("{} agents of the corporation", snapshot.agents.len())),
+        PreflightFinding::passed(BootSubject::Agents, format!("agents of the corporation: {}", snapshot.agents.len())),
     ]
 }
 
