@@ -36,7 +36,6 @@ KNOTS = {}
 # Lines of a function, and the functions that are longer. A function that is not any more leaves the list.
 MAX_LINES = 100
 LONG_FUNCTIONS = {
-    "actors/agent/peers/src/peers/session_work.rs judge_and_store",
     "actors/agent/store/src/arrival.rs take_message",
     "actors/indexer/src/block/entity_ref.rs record_event_entities",
     "actors/indexer/src/ingest/node_reader.rs read_entity",

@@ -1,5 +1,6 @@
 //! Grants of access to this agent's endpoints, as the store has them.
 
+use svc_didcomm::protocol::endpoint_access::DenyCode;
 use svc_wire::endpoint_access::Material;
 
 /// A grant.
@@ -83,6 +84,25 @@ impl StoredGrant {
             Some(_) => GrantState::Revoked,
             None if self.expires_at > now => GrantState::Active,
             None => GrantState::Expired,
+        }
+    }
+}
+
+/// The decision about a peer's request for access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessOutcome {
+    /// The peer has a grant.
+    Granted,
+    /// The peer gets a denial.
+    Denied(DenyCode),
+}
+
+impl AccessOutcome {
+    /// The name for telemetry.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Denied(code) => code.as_str(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use sqlx::AnyConnection;
 use svc_agent_core::{
+    access::AccessOutcome,
     flows::HeardFacts,
     peers::{ConnectionRole, OwnPeerDid, PeerEvent, PeerLimits, Reaction, StoredConnection, Verdict, react},
 };
@@ -85,8 +86,8 @@ pub enum TakenMessage {
         has_record: bool,
         /// Flows that have changed.
         flows: Vec<WrittenFlow>,
-        /// The answer to a request for access, by its name for telemetry.
-        access: Option<&'static str>,
+        /// The decision about a request for access.
+        access: Option<AccessOutcome>,
     },
     /// It was handled before.
     Repeated {

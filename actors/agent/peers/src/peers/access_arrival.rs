@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use svc_agent_core::peer_tag::peer_tag;
+use svc_agent_core::{access::AccessOutcome, peer_tag::peer_tag};
 use svc_agent_store::AccessPart;
 use svc_didcomm::{
     Message,
@@ -99,7 +99,7 @@ fn unstored_denial(proven: &ProvenMessage, frame: &AccessFrame, denied: Denied) 
         AccessFrame::UnreadableRequest { id: Some(id), .. } => (id.clone(), None),
         _ => return None,
     };
-    metrics::record_access_answer(denied.code.as_str());
+    metrics::record_access_answer(AccessOutcome::Denied(denied.code).label());
     let Denied { code, message, retry_after } = denied;
     let content = AccessDenial { id, endpoint, code, message, retry_after }.to_content();
     let (id, now) = (Uuid::new_v4().to_string(), wall_clock::now().seconds);

@@ -10,6 +10,7 @@ mod access_presentations;
 mod access_requests;
 mod admission;
 mod applicant;
+mod arrival_outcome;
 mod exchange_requests;
 mod flow_facts;
 mod known_peers;

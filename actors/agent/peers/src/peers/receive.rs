@@ -13,19 +13,21 @@ use svc_didcomm::{
 };
 use svc_kit::{AskError, wall_clock};
 use svc_net::didcomm::{MessageReceiver, Receipt};
-use svc_otel::{metrics, trace};
+use svc_otel::trace;
 use svc_wire::verification_method::did_of_url;
 use tracing::Instrument;
 
 use super::{
+    arrival_outcome::ArrivalOutcome,
     resolver::{DocumentUse, PeerDocumentError},
-    service::{PeerService, RETRY_SECONDS, is_small, known_protocol},
+    service::{PeerService, is_small, known_protocol},
     settings::PeerAdmission,
 };
 use crate::{gate::may_be_trusted, peer_session::ProvenMessage};
 
-/// The receipt of a message that no session takes.
+/// Why no session takes a message.
 enum Stop {
+    Untrusted,
     Refused(Refusal),
     Unavailable(&'static str, String),
     Busy(u64),
@@ -79,30 +81,31 @@ impl PeerService {
         let opened = self.open(envelope).await;
         let handed = match opened {
             Ok(Arrival::Message(proven)) => self.hand_over(*proven).await,
-            Ok(Arrival::Untrusted) => {
-                self.0.refusals.note("untrusted", &"a peer that is no verifiable service");
-                metrics::record_peer_message("in", "other", "untrusted");
-                Ok(Receipt::Taken)
-            }
             Ok(Arrival::End { recipient, prior }) => self.hand_over_end(recipient, prior).await,
             Err(stop) => Err(stop),
         };
-        match handed {
-            Ok(receipt) => receipt,
-            Err(Stop::Refused(refusal)) => {
+        handed.unwrap_or_else(|stop| {
+            let outcome = self.stop(stop);
+            // Strangers must not make names of protocols.
+            outcome.record("other");
+            outcome.receipt()
+        })
+    }
+
+    /// Counts a message that no session takes, by its reason; returns its outcome.
+    fn stop(&self, stop: Stop) -> ArrivalOutcome {
+        match stop {
+            Stop::Untrusted => {
+                self.refuse(ArrivalOutcome::Untrusted, "untrusted", &"a peer that is no verifiable service")
+            }
+            Stop::Refused(refusal) => {
                 self.note_refusal(refusal);
-                metrics::record_peer_message("in", "other", "refused");
-                Receipt::Refused
+                ArrivalOutcome::Refused
             }
-            Err(Stop::Unavailable(kind, reason)) => {
-                self.0.refusals.note(kind, &reason);
-                metrics::record_peer_message("in", "other", "unavailable");
-                Receipt::Unavailable { retry_after: RETRY_SECONDS }
-            }
-            Err(Stop::Busy(retry_after)) => {
-                self.0.refusals.note("rate", &"a peer sends too much, or too many strangers begin to talk");
-                metrics::record_peer_message("in", "other", "busy");
-                Receipt::Busy { retry_after }
+            Stop::Unavailable(kind, reason) => self.refuse(ArrivalOutcome::Unavailable, kind, &reason),
+            Stop::Busy(retry_after) => {
+                let reason = "a peer sends too much, or too many strangers begin to talk";
+                self.refuse(ArrivalOutcome::Busy { retry_after }, "rate", &reason)
             }
         }
     }
@@ -155,7 +158,7 @@ impl PeerService {
         let public_did = known.as_deref().unwrap_or(root).to_owned();
         // Such a stranger costs nothing to make, and must not use up the room of those that may be trusted.
         if is_stranger && self.0.parts.settings.admission == PeerAdmission::Trusted && !may_be_trusted(&public_did) {
-            return Ok(Arrival::Untrusted);
+            return Err(Stop::Untrusted);
         }
         self.admit(&public_did).map_err(Stop::Busy)?;
         trace::record_peer(&peer_tag(comparable(&public_did)), Some(known_protocol(message.protocol())));
@@ -281,12 +284,7 @@ impl PeerService {
 
 enum Arrival {
     Message(Box<ProvenMessage>),
-    End {
-        recipient: String,
-        prior: FromPrior,
-    },
-    /// Its sender can never be trusted.
-    Untrusted,
+    End { recipient: String, prior: FromPrior },
 }
 
 fn down(error: AskError) -> Stop {

@@ -1,6 +1,7 @@
 //! The shared parts of everything that has to do with peers, and the work that sessions do with them.
 
 use std::{
+    fmt::Display,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 
 use super::{
     admission::Rates,
+    arrival_outcome::ArrivalOutcome,
     flow_facts::FlowFacts,
     known_peers::KnownPeers,
     open_questions::OpenQuestions,
@@ -158,6 +160,12 @@ impl PeerService {
 
     pub(super) fn note_refusal(&self, refusal: MessageRefusal) {
         self.0.refusals.note(refusal.code(), &refusal);
+    }
+
+    /// Counts a message that is not stored; returns its outcome.
+    pub(super) fn refuse(&self, outcome: ArrivalOutcome, kind: &'static str, reason: &dyn Display) -> ArrivalOutcome {
+        self.0.refusals.note(kind, reason);
+        outcome
     }
 
     /// Tells the courier of new events.

@@ -1,12 +1,13 @@
 //! The work of the sessions.
 
-use std::{sync::Arc, time::Instant};
+use std::{fmt::Display, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use svc_agent_core::{
     flows::{HeardFacts, PeerStanding},
     peer_tag::peer_tag,
+    peers::Verdict,
 };
 use svc_agent_store::{AgentStoreError, ArrivedMessage, FlowPart, QueuedMessage, SentMessage, TakenMessage};
 use svc_didcomm::{
@@ -22,6 +23,7 @@ use uuid::Uuid;
 
 use super::{
     applicant::is_opening,
+    arrival_outcome::{ArrivalOutcome, JudgedMessage},
     flow_facts::UnknownFacts,
     service::{PeerService, RETRY_SECONDS, known_protocol},
     settings::PeerAdmission,
@@ -82,83 +84,33 @@ impl PeerWork for PeerService {
 }
 
 impl PeerService {
-    /// Judges and stores a message.
+    /// Judges and stores a message, and makes the answer of which nothing is stored.
     async fn take_message(&self, proven: ProvenMessage) -> TakenReceipt {
-        let protocol = proven.message.protocol().to_owned();
+        let protocol = known_protocol(proven.message.protocol());
         let content = self.read_content(&proven.message);
-        let (receipt, queued_for, outcome) = self.judge_and_store(&proven, &content).await;
-        metrics::record_peer_message("in", known_protocol(&protocol), outcome);
+        let judged = self.judge_and_store(&proven, &content).await.unwrap_or_else(JudgedMessage::from);
+        let JudgedMessage { receipt, queued_for, outcome } = judged;
+        outcome.record(protocol);
         let answer = match outcome {
-            "untrusted" => self.answer_to_untrusted(&proven, &content),
-            "store_failed" | "unknown_verdict" => self.denial_for_now(&proven, &content),
+            ArrivalOutcome::Untrusted => self.answer_to_untrusted(&proven, &content),
+            ArrivalOutcome::StoreFailed | ArrivalOutcome::UnknownVerdict => self.denial_for_now(&proven, &content),
             _ => None,
         };
         TakenReceipt { receipt, queued_for, answer }
     }
 
+    /// Judges a message, and stores it with everything that follows from it. Fails with the outcome of a message that is not stored.
     async fn judge_and_store(
         &self,
         proven: &ProvenMessage,
         content: &Result<Content, ContentError>,
-    ) -> (Receipt, Option<String>, &'static str) {
-        let inner = &self.0;
-        let unavailable = Receipt::Unavailable { retry_after: RETRY_SECONDS };
-        let verdict = match inner.parts.gate.verdict(&proven.public_did).await {
-            Ok(verdict) => Some(verdict),
-            Err(_) if inner.parts.settings.admission == PeerAdmission::Any => None,
-            Err(error) => {
-                inner.refusals.note("verdict_unknown", &error);
-                return (unavailable, None, "unknown_verdict");
-            }
-        };
-        let opens = content.as_ref().is_ok_and(is_opening);
-        if opens && verdict.is_none() {
-            inner.refusals.note("verdict_unknown", &"a flow begins with a verdict");
-            return (unavailable, None, "unknown_verdict");
-        }
-        let is_trusted = verdict.is_some_and(|verdict| verdict.is_trusted);
-        let standing = if is_trusted { Ok(false) } else { self.is_exempt(proven, content).await };
-        let standing = match standing {
-            Ok(is_exempt) => PeerStanding { is_trusted, is_exempt },
-            Err(error) => {
-                inner.refusals.note("verdict_unknown", &error);
-                return (unavailable, None, "unknown_verdict");
-            }
-        };
-        // Those that are not trusted begin no flows, also where they are heard.
-        let is_any = inner.parts.settings.admission == PeerAdmission::Any && !opens;
-        let mut is_admitted = is_any || standing.is_trusted || standing.is_exempt;
-        // An applicant that was asked for its protocols is heard, although it is not trusted yet.
-        is_admitted |=
-            matches!(content, Ok(Content::Disclosures(_))) && inner.questions.is_open(proven.message.thread());
-        if let (false, Ok(content)) = (is_admitted, content) {
-            // An applicant becomes trusted by the flow that it has begun.
-            match inner.parts.flows.is_of_live_flow(&proven.public_did, &proven.message, content).await {
-                Ok(is_of_flow) => is_admitted = is_of_flow,
-                Err(error) => {
-                    inner.refusals.note("store", &error);
-                    return (unavailable, None, "store_failed");
-                }
-            }
-        }
-        if !is_admitted {
-            inner.refusals.note("untrusted", &"a peer that is no verifiable service");
-            return (Receipt::Taken, None, "untrusted");
-        }
-        // A place among the new ones is for those that are heard.
-        if proven.is_stranger
-            && let Err(retry_after) = self.admit_stranger()
-        {
-            inner.refusals.note("strangers", &"too many peers begin to talk");
-            return (Receipt::Busy { retry_after }, None, "busy");
-        }
-        let flows = match self.flow_part(proven, content, standing).await {
-            Ok(flows) => flows,
-            Err(error) => {
-                inner.refusals.note("flow_unknown", &error);
-                return (unavailable, None, "unknown_flow");
-            }
-        };
+    ) -> Result<JudgedMessage, ArrivalOutcome> {
+        let (verdict, standing) = self.judge_sender(proven, content).await?;
+        self.require_admission(proven, content, standing).await?;
+        // A place among the new peers is for an admitted one.
+        self.admit_new_peer(proven)?;
+        let flows = self.flow_part(proven, content, standing).await;
+        let flows = flows.map_err(|error| self.refuse(ArrivalOutcome::UnknownFlow, "flow_unknown", &error))?;
         let access = self.access_part(proven, content, standing.is_trusted).await;
         let arrived = ArrivedMessage {
             message: &proven.message,
@@ -172,41 +124,118 @@ impl PeerService {
             access: access.as_ref(),
             now: now_millis(),
         };
-        let taken = inner.parts.store.take_message(&arrived, &inner.limits).await;
+        let taken = self.store_arrival(&arrived).await?;
+        self.follow_up(proven, content, taken)
+    }
+
+    /// The verdict about the peer of a message, and whether the message is one by which an applicant becomes trusted. Peers of any
+    /// standing need no verdict where they are admitted, except to open a flow.
+    async fn judge_sender(
+        &self,
+        proven: &ProvenMessage,
+        content: &Result<Content, ContentError>,
+    ) -> Result<(Option<Verdict>, PeerStanding), ArrivalOutcome> {
+        let parts = &self.0.parts;
+        let unknown = |reason: &dyn Display| self.refuse(ArrivalOutcome::UnknownVerdict, "verdict_unknown", reason);
+        let verdict = match parts.gate.verdict(&proven.public_did).await {
+            Ok(verdict) => Some(verdict),
+            Err(_) if parts.settings.admission == PeerAdmission::Any => None,
+            Err(error) => return Err(unknown(&error)),
+        };
+        if verdict.is_none() && content.as_ref().is_ok_and(is_opening) {
+            return Err(unknown(&"a flow begins with a verdict"));
+        }
+        let is_trusted = verdict.is_some_and(|verdict| verdict.is_trusted);
+        let is_exempt = if is_trusted { Ok(false) } else { self.is_exempt(proven, content).await };
+        let is_exempt = is_exempt.map_err(|error| unknown(&error))?;
+        Ok((verdict, PeerStanding { is_trusted, is_exempt }))
+    }
+
+    /// Requires that a message of a peer of this standing may be handled.
+    async fn require_admission(
+        &self,
+        proven: &ProvenMessage,
+        content: &Result<Content, ContentError>,
+        standing: PeerStanding,
+    ) -> Result<(), ArrivalOutcome> {
+        let parts = &self.0.parts;
+        // A peer that is not trusted opens no flow, also where peers of any standing are admitted.
+        let is_any = parts.settings.admission == PeerAdmission::Any && !content.as_ref().is_ok_and(is_opening);
+        // An applicant that was asked for its protocols may answer before it is trusted.
+        let is_answer =
+            matches!(content, Ok(Content::Disclosures(_))) && self.0.questions.is_open(proven.message.thread());
+        if is_any || standing.is_trusted || standing.is_exempt || is_answer {
+            return Ok(());
+        }
+        if let Ok(content) = content {
+            // An applicant becomes trusted by the flow that it has begun.
+            match parts.flows.is_of_live_flow(&proven.public_did, &proven.message, content).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => return Err(self.refuse(ArrivalOutcome::StoreFailed, "store", &error)),
+            }
+        }
+        Err(self.refuse(ArrivalOutcome::Untrusted, "untrusted", &"a peer that is no verifiable service"))
+    }
+
+    /// Takes a place among the new peers for a stranger.
+    fn admit_new_peer(&self, proven: &ProvenMessage) -> Result<(), ArrivalOutcome> {
+        if !proven.is_stranger {
+            return Ok(());
+        }
+        self.admit_stranger().map_err(|retry_after| {
+            self.refuse(ArrivalOutcome::Busy { retry_after }, "strangers", &"too many peers begin to talk")
+        })
+    }
+
+    /// Stores a message, and tells the parts that have to know that it was, or was not.
+    async fn store_arrival(&self, arrived: &ArrivedMessage<'_>) -> Result<TakenMessage, ArrivalOutcome> {
+        let inner = &self.0;
+        let taken = inner.parts.store.take_message(arrived, &inner.limits).await;
         // It may have moved the connection to another DID, or joined two.
-        if proven.prior.is_some() {
+        if arrived.prior.is_some() {
             inner.known_peers.note_change();
         }
         inner.parts.guard.note_write(taken.is_ok());
         match taken {
-            Err(error) => {
-                inner.refusals.note("store", &error);
-                (unavailable, None, "store_failed")
-            }
+            Ok(Ok(taken)) => Ok(taken),
             Ok(Err(refusal)) => {
                 self.note_refusal(refusal);
-                (Receipt::Refused, None, "refused")
+                Err(ArrivalOutcome::Refused)
             }
-            Ok(Ok(TakenMessage::MemoryFull)) => {
-                inner.refusals.note("replay_memory", &"the memory against repetition is full, mostly of this peer");
+            Err(error) => Err(self.refuse(ArrivalOutcome::StoreFailed, "store", &error)),
+        }
+    }
+
+    /// Tells sessions, flows, callers and the backend of a message that was stored.
+    fn follow_up(
+        &self,
+        proven: &ProvenMessage,
+        content: &Result<Content, ContentError>,
+        taken: TakenMessage,
+    ) -> Result<JudgedMessage, ArrivalOutcome> {
+        let (outcome, queued_for) = match taken {
+            TakenMessage::MemoryFull => {
+                let reason = "the memory against repetition is full, mostly of this peer";
+                let outcome = self.refuse(ArrivalOutcome::MemoryFull, "replay_memory", &reason);
                 tracing::debug!(peer = peer_tag(&proven.public_did), "most remembered messages are of this peer");
-                (Receipt::Busy { retry_after: 60 }, None, "memory_full")
+                return Err(outcome);
             }
-            Ok(Ok(TakenMessage::FlowsFull)) => {
-                inner.refusals.note("flows_full", &"too many flows of a peer have not ended, or too much waits for it");
-                (Receipt::Busy { retry_after: 60 }, None, "flows_full")
+            TakenMessage::FlowsFull => {
+                let reason = "too many flows of a peer have not ended, or too much waits for it";
+                return Err(self.refuse(ArrivalOutcome::FlowsFull, "flows_full", &reason));
             }
-            Ok(Ok(TakenMessage::Repeated { connection_id, has_answer })) => {
-                (Receipt::Taken, has_answer.then_some(connection_id), "repeated")
+            TakenMessage::Repeated { connection_id, has_answer } => {
+                (ArrivalOutcome::Repeated, has_answer.then_some(connection_id))
             }
-            Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record, flows, access })) => {
-                inner.parts.flows.changed(flows);
+            TakenMessage::New { connection_id, has_answer, has_event, has_record, flows, access } => {
+                self.0.parts.flows.changed(flows);
                 if let Some(outcome) = access {
-                    metrics::record_access_answer(outcome);
+                    metrics::record_access_answer(outcome.label());
                 }
                 self.hear_access(proven, content);
                 if let Ok(Content::Disclosures(disclosures)) = content {
-                    inner.questions.answer(proven.message.thread(), &connection_id, disclosures);
+                    self.0.questions.answer(proven.message.thread(), &connection_id, disclosures);
                 }
                 if has_event {
                     self.notify_courier();
@@ -214,9 +243,10 @@ impl PeerService {
                 if has_record {
                     self.note_record();
                 }
-                (Receipt::Taken, has_answer.then_some(connection_id), "stored")
+                (ArrivalOutcome::Stored, has_answer.then_some(connection_id))
             }
-        }
+        };
+        Ok(JudgedMessage { queued_for, ..outcome.into() })
     }
 
     /// Reads the facts of a message about a flow, before its transaction.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
-use svc_agent_core::access::{GrantDetails, StoredGrant};
+use svc_agent_core::access::{AccessOutcome, GrantDetails, StoredGrant};
 use svc_didcomm::{
     Message,
     access::{Denied, GrantCounts, GrantLimits, GrantTerms, KnownGrant, judge_row},
@@ -55,8 +55,8 @@ pub struct AccessAnswer {
     pub message: Message,
     /// A grant that is new, whose row is still to be written.
     pub grant: Option<StoredGrant>,
-    /// The name for telemetry.
-    pub outcome: &'static str,
+    /// The decision.
+    pub outcome: AccessOutcome,
 }
 
 /// The id of the grant whose frame a queued message is to carry.
@@ -84,7 +84,7 @@ pub async fn answer_request(
                 expires_time: Some(grant.expires_at),
                 ..Message::new(id, basic_message::MESSAGE, json!({GRANT_MEMBER: grant.id})).in_thread(thread)
             };
-            AccessAnswer { message, grant: is_new.then_some(grant), outcome: "granted" }
+            AccessAnswer { message, grant: is_new.then_some(grant), outcome: AccessOutcome::Granted }
         }
         Err(denied) => {
             let denial = AccessDenial {
@@ -95,7 +95,7 @@ pub async fn answer_request(
                 retry_after: denied.retry_after,
             };
             let message = frame_message(&id, &denial.to_content(), Some(thread), now, Some(now + DENIAL_SECONDS));
-            AccessAnswer { message, grant: None, outcome: denied.code.as_str() }
+            AccessAnswer { message, grant: None, outcome: AccessOutcome::Denied(denied.code) }
         }
     })
 }

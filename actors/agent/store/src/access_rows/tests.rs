@@ -1,7 +1,7 @@
 //! Grants as rows, on both databases: one for one request, bounded, taken back with their notice, and none behind a void.
 
 use svc_agent_core::{
-    access::{GrantDetails, GrantState, StoredGrant},
+    access::{AccessOutcome, GrantDetails, GrantState, StoredGrant},
     peers::PeerLimits,
 };
 use svc_didcomm::{
@@ -47,7 +47,7 @@ async fn ask(
     request: AccessRequest,
     decision: Result<OfferedGrant, Denied>,
     at: i64,
-) -> Option<&'static str> {
+) -> Option<AccessOutcome> {
     let message = text(message_id, THEIRS);
     let part = AccessPart { request_id: request.id.clone(), request: Some(request.clone()), decision };
     let content = Ok(Content::EndpointAccess(AccessFrame::Request(request)));
@@ -86,8 +86,12 @@ async fn grants(store: &AgentStore, state: Option<GrantState>, at: i64) -> Vec<S
 #[tokio::test(flavor = "multi_thread")]
 async fn one_request_is_one_grant_and_the_outbox_has_no_token() {
     on_both(|store| async move {
-        assert_eq!(ask(&store, "m1", request(1, "mcp"), offered(2, 10), 0).await, Some("granted"));
-        assert_eq!(ask(&store, "m2", request(1, "mcp"), offered(2, 10), 1).await, Some("granted"), "once more");
+        assert_eq!(ask(&store, "m1", request(1, "mcp"), offered(2, 10), 0).await, Some(AccessOutcome::Granted));
+        assert_eq!(
+            ask(&store, "m2", request(1, "mcp"), offered(2, 10), 1).await,
+            Some(AccessOutcome::Granted),
+            "once more"
+        );
         let stored = grants(&store, Some(GrantState::Active), 1).await;
         let [grant] = stored.as_slice() else { panic!("{stored:?}") };
         assert_eq!((grant.peer.as_str(), grant.issued_at, grant.expires_at), (THEIRS, SECONDS, SECONDS + 600));
@@ -96,8 +100,14 @@ async fn one_request_is_one_grant_and_the_outbox_has_no_token() {
         assert_eq!(named, [(Some(grant.id.as_str()), Some(SECONDS + 600)); 2], "both stand for the same frame");
         assert_eq!(messages[1].thread(), "m2", "in the thread of the request");
         // The same id for another endpoint, and after the end.
-        assert_eq!(ask(&store, "m3", request(1, "other"), offered(2, 10), 2).await, Some("invalid_request"));
-        assert_eq!(ask(&store, "m4", request(1, "mcp"), offered(2, 10), 600).await, Some("invalid_request"));
+        assert_eq!(
+            ask(&store, "m3", request(1, "other"), offered(2, 10), 2).await,
+            Some(AccessOutcome::Denied(DenyCode::InvalidRequest))
+        );
+        assert_eq!(
+            ask(&store, "m4", request(1, "mcp"), offered(2, 10), 600).await,
+            Some(AccessOutcome::Denied(DenyCode::InvalidRequest))
+        );
         assert_eq!(grants(&store, None, 600).await.len(), 1);
         assert_eq!(grants(&store, Some(GrantState::Expired), 600).await.len(), 1);
     })
@@ -108,11 +118,11 @@ async fn one_request_is_one_grant_and_the_outbox_has_no_token() {
 async fn valid_grants_are_bounded_for_a_peer_and_for_all() {
     on_both(|store| async move {
         for (number, endpoint, expected) in [
-            (1, "mcp", "granted"),
-            (2, "mcp", "granted"),
-            (3, "mcp", "rate_limited"),
-            (4, "site", "granted"),
-            (5, "api", "unavailable"),
+            (1, "mcp", AccessOutcome::Granted),
+            (2, "mcp", AccessOutcome::Granted),
+            (3, "mcp", AccessOutcome::Denied(DenyCode::RateLimited)),
+            (4, "site", AccessOutcome::Granted),
+            (5, "api", AccessOutcome::Denied(DenyCode::Unavailable)),
         ] {
             let outcome = ask(&store, &number.to_string(), request(number, endpoint), offered(2, 3), 0).await;
             assert_eq!(outcome, Some(expected), "request {number}");
@@ -125,7 +135,11 @@ async fn valid_grants_are_bounded_for_a_peer_and_for_all() {
         let [AccessFrame::Denial(first), AccessFrame::Denial(second)] = denied.as_slice() else { panic!("{denied:?}") };
         assert_eq!((first.code, first.retry_after), (DenyCode::RateLimited, Some(600)), "when the first one ends");
         assert_eq!((second.code, second.retry_after), (DenyCode::Unavailable, Some(60)));
-        assert_eq!(ask(&store, "6", request(6, "mcp"), offered(2, 3), 600).await, Some("granted"), "they have ended");
+        assert_eq!(
+            ask(&store, "6", request(6, "mcp"), offered(2, 3), 600).await,
+            Some(AccessOutcome::Granted),
+            "they have ended"
+        );
     })
     .await;
 }
@@ -162,14 +176,20 @@ async fn a_void_ends_every_token_of_before_and_none_behind_it() {
     on_both(|store| async move {
         ask(&store, "1", request(1, "mcp"), offered(5, 10), 0).await;
         let valid_from = store.void_access_tokens(SECONDS).await.expect("stored");
-        assert_eq!(ask(&store, "1 again", request(1, "mcp"), offered(5, 10), 0).await, Some("invalid_request"));
+        assert_eq!(
+            ask(&store, "1 again", request(1, "mcp"), offered(5, 10), 0).await,
+            Some(AccessOutcome::Denied(DenyCode::InvalidRequest))
+        );
         ask(&store, "2", request(2, "mcp"), offered(5, 10), 0).await;
         let list = store.revocation_list(OURS, SECONDS).await.expect("read");
         let stored = grants(&store, None, 0).await;
         let [before, behind] = stored.as_slice() else { panic!("{stored:?}") };
         assert!(before.issued_at < list.valid_from && list.valid_from == valid_from);
         assert!(behind.issued_at >= list.valid_from && behind.state(SECONDS) == GrantState::Active);
-        assert_eq!(ask(&store, "3", request(1, "mcp"), offered(5, 10), 1).await, Some("invalid_request"));
+        assert_eq!(
+            ask(&store, "3", request(1, "mcp"), offered(5, 10), 1).await,
+            Some(AccessOutcome::Denied(DenyCode::InvalidRequest))
+        );
     })
     .await;
 }
