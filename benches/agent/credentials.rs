@@ -186,8 +186,7 @@ pub(super) async fn measure_bare_writes(
         address: pipeline.identity().address.to_string(),
     };
     let wanted = WantedGrant::to_issue(schema_id, Some(issuer_participant));
-    let grant = read_grant(pipeline.node(), (chain, &chain.release), &account, &wanted, &now).await.expect("an answer");
-    let grant = grant.expect("a grant");
+    let grant = read_grant(pipeline.node(), (chain, &chain.release), &account, &wanted, &now).await.expect("a grant");
     let granter = grant.granter();
     assert!(granter.is_some(), "the corporation pays");
     let type_url = chain.registry.namespace().type_url("pp", "MsgCreateOrUpdateParticipantSession");

@@ -40,7 +40,9 @@ mod schemas;
 mod verdict;
 
 pub use documents::{did_document, digest};
-pub use evaluation::{EvaluationRules, authorize_holder, authorize_issuer, evaluate_credential, evaluate_did};
+pub use evaluation::{
+    CredentialError, EvaluationRules, authorize_holder, authorize_issuer, evaluate_credential, evaluate_did,
+};
 pub use evidence::{Evidence, EvidenceFailure, RegistryParticipant, RegistrySchema, TransientCause, VerificationCache};
 pub use evidence_request::EvidenceRequest;
 pub use rejection::{RejectionCode, RejectionReason};

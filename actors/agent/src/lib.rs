@@ -31,7 +31,7 @@ pub use svc_agent_identity::{
     },
     credentials::{CredentialAnswer, CredentialHandle, IssueRequest, PassReport, document_digest},
     document,
-    grant::{AgentGrant, RegistryEnd, read_ends, read_grant},
+    grant::{AgentGrant, GrantError, RegistryEnd, read_ends, read_grant},
     keeper::{
         BoundDistance, DocumentError, KeeperHandle, LogRecoveryError, PublishedDocument, PublishedFile, RecoveredLog,
         recover_log,

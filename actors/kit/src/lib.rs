@@ -107,7 +107,9 @@ mod tests;
 mod wake_timer;
 pub mod wall_clock;
 
-pub use actor::{ActorBehaviour, ActorContext, ActorFailure, ActorMessage, AskError, Handle, Mailbox, ReplyPort};
+pub use actor::{
+    ActorBehaviour, ActorContext, ActorFailure, ActorMessage, AskError, CallError, Handle, Mailbox, ReplyPort,
+};
 pub use retained_state::RetainedState;
 pub use session_directory::{Session, SessionDirectory, SessionError, SessionLease};
 pub use task_group::{TaskGroup, TaskLimitError};

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use svc_kit::{AskError, RetainedState};
+use svc_kit::{AskError, CallError, RetainedState};
 use svc_otel::{
     metrics,
     trace::{self, WriteStage},
@@ -362,8 +362,9 @@ impl<A> WriteTask<A> {
         self.submissions.push(request.submission_id);
         let deadline = Instant::now() + actors.tx_timeout + SIGNING_GRACE;
         match actors.signer.submit(&request, deadline).await {
-            Ok(submitted) => submitted.map(drop).map_err(WriteError::Submit),
-            Err(error) => withdraw(actors, request.submission_id, error).await.map(drop),
+            Ok(_) => Ok(()),
+            Err(CallError::Refused(error)) => Err(WriteError::Submit(error)),
+            Err(CallError::Unanswered(error)) => withdraw(actors, request.submission_id, error).await.map(drop),
         }
     }
 }

@@ -13,7 +13,7 @@ use svc_net::{
     host_policy::HostPolicy,
 };
 use svc_trust::{
-    EssentialSchemas, EvaluationRules, Evidence, EvidenceRequest,
+    CredentialError, EssentialSchemas, EvaluationRules, Evidence, EvidenceRequest,
     access::{AccessPresentation, AccessRejection, PresentedCredential, SeenPresentations},
     evaluate_credential,
 };
@@ -118,12 +118,12 @@ impl PresentationVerifier {
             // Signatures and schemas take processor time.
             let run = tokio::task::spawn_blocking(move || evaluate_credential(&did, &credential, &known, &with_rules));
             match run.await {
-                Ok(Ok(Ok(accepted))) => {
+                Ok(Ok(accepted)) => {
                     let is_over = accepted.expires_at().is_some_and(|end| end <= rules.now);
                     let is_wanted = accepted.schema_id == self.rules.schema_id && accepted.issuer == self.rules.issuer;
                     return if is_wanted && !is_over { Ok(()) } else { Err(AccessRejection::Claims.into()) };
                 }
-                Ok(Ok(Err(reason))) => {
+                Ok(Err(CredentialError::Rejected(reason))) => {
                     tracing::debug!(code = ?reason.code, "the credential of a presentation is not accepted");
                     let is_undecided = reason.is_undecided();
                     return Err(if is_undecided {
@@ -132,7 +132,9 @@ impl PresentationVerifier {
                         AccessRejection::Claims.into()
                     });
                 }
-                Ok(Err(missing)) => self.gather(missing, rules.now, &mut evidence, &mut budget).await?,
+                Ok(Err(CredentialError::MissingEvidence(missing))) => {
+                    self.gather(missing, rules.now, &mut evidence, &mut budget).await?;
+                }
                 Err(error) => return Err(unavailable(error)),
             }
         }

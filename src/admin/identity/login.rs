@@ -5,6 +5,7 @@ use axum::{
     response::Response,
 };
 use svc_agent::{AgentPart, LoginProof, Refusal, RefusalCode, TokenIssuerHandle};
+use svc_kit::CallError;
 
 use crate::admin::{
     api::AdminApi,
@@ -20,8 +21,13 @@ fn issuer(api: &AdminApi) -> Result<&TokenIssuerHandle, Refusal> {
     api.agent.tokens().ok_or_else(|| Refusal::new(RefusalCode::UnknownId, message))
 }
 
-fn issuer_is_down(error: &svc_kit::AskError) -> Refusal {
-    Refusal::not_ready(AgentPart::Store, format!("logins do not work now: {error}"), 1)
+fn not_answered(error: CallError<Refusal>) -> Refusal {
+    match error {
+        CallError::Unanswered(error) => {
+            Refusal::not_ready(AgentPart::Store, format!("logins do not work now: {error}"), 1)
+        }
+        CallError::Refused(refusal) => refusal,
+    }
 }
 
 /// Makes a challenge for an account. Served with ADMIN_API_AUTH_MODE=corporation only.
@@ -35,7 +41,7 @@ pub(in crate::admin) async fn challenge(State(api): State<AdminApi>, request: Re
         let mut members = BodyMembers::read_login(request).await?;
         let account = members.require_text("account")?;
         members.finish("account")?;
-        let made = tokens.challenge(account).await.map_err(|error| issuer_is_down(&error))??;
+        let made = tokens.challenge(account).await.map_err(not_answered)?;
         Ok(Challenge { nonce: made.nonce, expires_at: iso_seconds(made.expires_at), audience: made.audience })
     };
     to_response(answer().await)
@@ -57,7 +63,7 @@ pub(in crate::admin) async fn redeem(State(api): State<AdminApi>, request: Reque
             nonce: members.require_text("nonce")?,
         };
         members.finish("account, pubKey, signature, nonce")?;
-        let token = tokens.redeem(proof).await.map_err(|error| issuer_is_down(&error))??;
+        let token = tokens.redeem(proof).await.map_err(not_answered)?;
         let expires_at = iso_seconds(token.expires_at);
         Ok(Token { token: token.value.expose_secret().to_owned(), expires_at })
     };

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use svc_agent::{
-    AccessSettings, AccessTerms, AgentAccount, AgentConfig, ChainConfig, CredentialSettings, PublicLocation,
-    SIGNED_MESSAGES, WantedGrant, read_grant,
+    AccessSettings, AccessTerms, AgentAccount, AgentConfig, ChainConfig, CredentialSettings, GrantError,
+    PublicLocation, SIGNED_MESSAGES, WantedGrant, read_grant,
 };
 use svc_kit::wall_clock;
 use svc_net::{
@@ -239,7 +239,7 @@ async fn check_account(
             AgentAccount { did: did.to_owned(), corporation_id: config.corporation_id, address: address.clone() };
         findings.push(
             match read_grant(node, (chain, &chain.release), &agent, &WantedGrant::TRIGGER, &wall_clock::now()).await {
-                Ok(Ok(grant)) => {
+                Ok(grant) => {
                     // An allowance of an account without coins pays nothing.
                     let coins = query_balance(node, &grant.corporation, &chain.params.denom).await.unwrap_or(0);
                     budget = grant.budget.filter(|_| coins > 0);
@@ -250,10 +250,10 @@ async fn check_account(
                     );
                     CheckFinding::good("grant", format!("participant {} {until}", grant.participant.id))
                 }
-                Ok(Err(reason)) => {
+                Err(GrantError::Blocked(reason)) => {
                     CheckFinding::bad("grant", format!("{}; `svc agent init` shows the step", reason.as_str()))
                 }
-                Err(error) => CheckFinding::bad("grant", error.to_string()),
+                Err(GrantError::Node(error)) => CheckFinding::bad("grant", error.to_string()),
             },
         );
         findings.extend(check_registry_ends(node, chain, &agent).await);

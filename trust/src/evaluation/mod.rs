@@ -69,23 +69,31 @@ pub fn evaluate_did(
     Ok(TrustVerdict { inputs: inputs.into_iter().collect(), consulted, ..verdict })
 }
 
+/// Why a credential is not accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CredentialError {
+    /// The evidence does not suffice. The caller adds what is missing, as for [`evaluate_did`], and calls again.
+    MissingEvidence(BTreeSet<EvidenceRequest>),
+    /// The evidence is complete, and a check rejects the credential.
+    Rejected(RejectionReason),
+}
+
 /// Checks one credential as a presentation of the DID would be checked: everything but the presentation itself.
-///
-/// Fails with the evidence that is missing, as [`evaluate_did`] does.
 pub fn evaluate_credential(
     did: &str,
     credential: &Value,
     evidence: &Evidence,
     rules: &EvaluationRules,
-) -> Result<Result<AcceptedCredential, RejectionReason>, BTreeSet<EvidenceRequest>> {
+) -> Result<AcceptedCredential, CredentialError> {
     let view = EvidenceView::new(evidence);
     let id = credential["id"].as_str().unwrap_or_default();
     let checked = TrustEvaluation::new(&view, rules).check_credential(did, id, credential);
-    view.finish()?;
+    view.finish().map_err(CredentialError::MissingEvidence)?;
     // Without missing evidence a failure is a rejection.
-    Ok(checked
-        .map(|(accepted, _)| accepted)
-        .map_err(|missing| missing.into_rejection().unwrap_or_else(|| RejectionCode::EvaluationAbandoned.into())))
+    let (accepted, _) = checked.map_err(|missing| {
+        CredentialError::Rejected(missing.into_rejection().unwrap_or_else(|| RejectionCode::EvaluationAbandoned.into()))
+    })?;
+    Ok(accepted)
 }
 
 /// One running evaluation.

@@ -22,7 +22,7 @@ use tracing::{Instrument, Span};
 
 use crate::{
     chain_link::ChainAccess,
-    grant::{AgentGrant, read_grant},
+    grant::{AgentGrant, GrantError, read_grant},
 };
 
 /// Blocks behind the timeout height of a transaction after which it is not waited for any more.
@@ -90,6 +90,15 @@ impl From<AgentStoreError> for WriteStop {
 impl From<JournalError> for WriteStop {
     fn from(error: JournalError) -> Self {
         Self::Unanswered(error.to_string())
+    }
+}
+
+impl From<GrantError> for WriteStop {
+    fn from(error: GrantError) -> Self {
+        match error {
+            GrantError::Blocked(reason) => reason.into(),
+            GrantError::Node(error) => error.into(),
+        }
     }
 }
 
@@ -184,8 +193,7 @@ impl WritingAccount {
         let (node, release) = (self.pipeline().node(), self.pipeline().release());
         // The node judges by its newest block: an allowance that refills between two blocks pays with the next one.
         let now = self.pipeline().clock().head_time().unwrap_or_else(|| self.chain_time());
-        let found = read_grant(node, (&self.access.chain, &release), &agent, wanted, &now).await?;
-        Ok(found?)
+        Ok(read_grant(node, (&self.access.chain, &release), &agent, wanted, &now).await?)
     }
 }
 

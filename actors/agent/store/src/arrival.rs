@@ -21,8 +21,8 @@ use uuid::Uuid;
 use super::{
     access_rows::{AccessPart, answer_request, insert_grant},
     agent_store::AgentStore,
-    error::AgentStoreError,
-    flow_rows::{FlowRefusal, Heard, HeardMessage, WrittenFlow, hear},
+    error::{AgentStoreError, WriteFailure},
+    flow_rows::{FlowWriteError, Heard, HeardMessage, WrittenFlow, hear},
     outbox::queue_peer_events,
     peer_rows::{
         connections::{ask_connections, connections_with, insert_connection, merge_connections, update_connection},
@@ -102,6 +102,29 @@ pub enum TakenMessage {
     FlowsFull,
 }
 
+/// Why nothing of a message is stored.
+#[derive(Debug, thiserror::Error)]
+pub enum ArrivalError {
+    /// It fails a check.
+    #[error("the message is refused: {0}")]
+    Refused(Refusal),
+    /// The store failed.
+    #[error(transparent)]
+    Store(AgentStoreError),
+}
+
+impl<E: Into<AgentStoreError>> From<E> for ArrivalError {
+    fn from(error: E) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl WriteFailure for ArrivalError {
+    fn is_of_store(&self) -> bool {
+        matches!(self, Self::Store(_))
+    }
+}
+
 /// The consequences of a message about a flow.
 #[derive(Default)]
 struct FlowReaction {
@@ -136,7 +159,7 @@ async fn hear_flow(
     arrived: &ArrivedMessage<'_>,
     peer: &Connection,
     limits: &PeerLimits,
-) -> Result<Result<Heard, FlowRefusal>, AgentStoreError> {
+) -> Result<Heard, FlowWriteError> {
     let FlowPart { key, heard, max_per_peer, .. } = &arrived.flows;
     let new_id = Uuid::new_v4().to_string();
     let arrival = FlowArrival {
@@ -158,7 +181,7 @@ impl AgentStore {
         &self,
         arrived: &ArrivedMessage<'_>,
         limits: &PeerLimits,
-    ) -> Result<Result<TakenMessage, Refusal>, AgentStoreError> {
+    ) -> Result<TakenMessage, ArrivalError> {
         let ArrivedMessage { message, sender, recipient, prior, now, .. } = *arrived;
         let seconds = now / 1000;
         let dids: Vec<&str> = [Some(sender), prior.map(|prior| prior.issuer.as_str())].into_iter().flatten().collect();
@@ -168,32 +191,30 @@ impl AgentStore {
         ask_seen(&mut batch, key, limits.replay_max);
         let (mut transaction, rows) = self.begin_with(&mut batch).await?;
         let [connections, seen] = rows.as_slice() else {
-            return Err(AgentStoreError::CorruptRow("the answers to two questions".to_owned()));
+            return Err(AgentStoreError::CorruptRow("the answers to two questions".to_owned()).into());
         };
         let stored = connections.iter().map(read_connection).collect::<Result<Vec<_>, _>>()?;
         let known: Vec<Connection> = stored.iter().map(|one| one.connection.clone()).collect();
-        let placement = match place(&known, Arrival { sender, recipient, prior, now: seconds }) {
-            Ok(placement) => placement,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
+        let placement = place(&known, Arrival { sender, recipient, prior, now: seconds });
+        let placement = placement.map_err(ArrivalError::Refused)?;
         match read_seen(seen, key.0)? {
             SeenBefore::No => note_seen(&mut batch, key, seconds),
-            SeenBefore::Full => return Ok(Ok(TakenMessage::MemoryFull)),
+            SeenBefore::Full => return Ok(TakenMessage::MemoryFull),
             SeenBefore::Yes { answer } => {
                 let connection_id = match placement {
                     Placement::Known(connection) | Placement::Merged { kept: connection, .. } => connection.id,
                     // The connection was deleted since.
-                    Placement::New { .. } => return Ok(Ok(repeated(String::new(), false))),
+                    Placement::New { .. } => return Ok(repeated(String::new(), false)),
                 };
                 let Some(answer) = answer.and_then(|text| parse_answer(&text)) else {
-                    return Ok(Ok(repeated(connection_id, false)));
+                    return Ok(repeated(connection_id, false));
                 };
                 if has_queued(&mut transaction, &connection_id, &answer.id).await? {
-                    return Ok(Ok(repeated(connection_id, false)));
+                    return Ok(repeated(connection_id, false));
                 }
                 let queued = queue_message(&mut transaction, &connection_id, &answer, seconds, limits).await?;
                 transaction.commit().await?;
-                return Ok(Ok(repeated(connection_id, queued.is_ok())));
+                return Ok(repeated(connection_id, queued.is_queued()));
             }
         }
         if let (Some(invitation), Placement::New { their_did, previous }) = (arrived.invitation, &placement) {
@@ -202,7 +223,7 @@ impl AgentStore {
             let peer = previous.as_ref().unwrap_or(their_did);
             let query = sqlx::query(sql).bind(invitation.short.clone()).bind(comparable(peer).to_owned());
             if query.execute(&mut *transaction).await?.rows_affected() == 0 {
-                return Ok(Err(Refusal::RecipientKey));
+                return Err(ArrivalError::Refused(Refusal::RecipientKey));
             }
         }
         let mut events = Vec::new();
@@ -220,9 +241,10 @@ impl AgentStore {
         }
         let heard = match arrived.content {
             Ok(content) if is_about_flow => {
-                match hear_flow(&mut transaction, content, arrived, &connection.connection, limits).await? {
+                match hear_flow(&mut transaction, content, arrived, &connection.connection, limits).await {
                     Ok(heard) => heard,
-                    Err(_) => return Ok(Ok(TakenMessage::FlowsFull)),
+                    Err(FlowWriteError::Refused(_)) => return Ok(TakenMessage::FlowsFull),
+                    Err(FlowWriteError::Store(error)) => return Err(error.into()),
                 }
             }
             _ => Heard::OtherMessage,
@@ -261,7 +283,7 @@ impl AgentStore {
         let mut has_answer = false;
         if let Some(answer) = &answer {
             batch.run(&mut transaction).await?;
-            has_answer = queue_message(&mut transaction, &connection_id, answer, seconds, limits).await?.is_ok();
+            has_answer = queue_message(&mut transaction, &connection_id, answer, seconds, limits).await?.is_queued();
             if is_answer(&answer.kind) {
                 note_answer(&mut batch, key, answer.to_json().to_string());
             }
@@ -277,14 +299,14 @@ impl AgentStore {
         }
         transaction.commit_with(&mut batch).await?;
         let of_flow = of_flow.unwrap_or_default();
-        Ok(Ok(TakenMessage::New {
+        Ok(TakenMessage::New {
             connection_id,
             has_answer: has_answer || of_flow.has_message,
             has_event: has_own_event || of_flow.has_event,
             has_record: record.is_some(),
             flows: of_flow.changed,
             access,
-        }))
+        })
     }
 
     /// Ends the connection whose peer gives up its DID. Returns whether an event was queued.
@@ -294,23 +316,20 @@ impl AgentStore {
         prior: &FromPrior,
         now: i64,
         limits: &PeerLimits,
-    ) -> Result<Result<bool, Refusal>, AgentStoreError> {
+    ) -> Result<bool, ArrivalError> {
         let mut transaction = self.begin().await?;
         let stored = connections_with(&mut transaction, &[&prior.issuer]).await?;
         let known: Vec<Connection> = stored.iter().map(|one| one.connection.clone()).collect();
-        let ended = match end(&known, recipient, prior, now / 1000) {
-            Ok(ended) => ended,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
+        let ended = end(&known, recipient, prior, now / 1000).map_err(ArrivalError::Refused)?;
         let before = stored.into_iter().find(|one| one.connection.id == ended.id);
-        let Some(before) = before.filter(|before| !before.connection.has_ended) else { return Ok(Ok(false)) };
+        let Some(before) = before.filter(|before| !before.connection.has_ended) else { return Ok(false) };
         let mut batch = StatementBatch::default();
         update_connection(&mut batch, &ended, None, now, true, None);
         batch.run(&mut transaction).await?;
         let after = StoredConnection { connection: ended, updated_at: now, last_seen_at: Some(now), ..before };
         queue_peer_events(&mut transaction, &[PeerEvent::connection(&after)], now / 1000, limits.max_events).await?;
         transaction.commit().await?;
-        Ok(Ok(limits.max_events.is_some()))
+        Ok(limits.max_events.is_some())
     }
 }
 

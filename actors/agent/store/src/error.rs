@@ -61,3 +61,15 @@ pub enum AgentStoreError {
     #[error("a stored row is not readable: {0}")]
     CorruptRow(String),
 }
+
+/// The error of a write that may also be refused, which says nothing about the store.
+pub trait WriteFailure {
+    /// Whether the store failed.
+    fn is_of_store(&self) -> bool;
+}
+
+impl WriteFailure for AgentStoreError {
+    fn is_of_store(&self) -> bool {
+        true
+    }
+}

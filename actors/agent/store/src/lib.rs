@@ -28,15 +28,17 @@ mod tests;
 
 pub use access_rows::{AccessGrantFilter, AccessKeyTime, AccessPart, OfferedGrant, RevokedGrants, grant_of_message};
 pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
-pub use arrival::{ArrivedMessage, FlowPart, TakenMessage};
+pub use arrival::{ArrivalError, ArrivedMessage, FlowPart, TakenMessage};
 pub use chain_rows::{KnownChain, ResolutionProgress, StoredChain};
 pub use credential_rows::{CredentialKind, CredentialState, KEY_REMOVED, NOT_SENT, StoredCredential};
-pub use error::AgentStoreError;
-pub use flow_rows::{ContentKind, FlowAtTime, FlowContent, FlowFilter, FlowRefusal, FlowWrite, WrittenFlow};
+pub use error::{AgentStoreError, WriteFailure};
+pub use flow_rows::{
+    ContentKind, FlowAtTime, FlowContent, FlowFilter, FlowRefusal, FlowWrite, FlowWriteError, WrittenFlow,
+};
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
-pub use peer_rows::{MessageRoute, QueueRefusal, QueuedMessage, SentMessage};
+pub use peer_rows::{MessageRoute, QueueError, QueueRefusal, QueuedMessage, SentMessage};
 pub use portable::{ExportError, ImportError, ImportReport, StoreExport, has_export_end, import_store};
-pub use refused::{queue_refused, store_failed};
+pub use refused::{queue_failed, queue_refused, store_failed};
 pub use sealing::{ContentKey, PrivateKey, SealingError, StoreKey, StoreKeys};

@@ -106,11 +106,11 @@ async fn list_genesis_digests(node: &NodeClient) -> Vec<EntityRef> {
     let document = loop {
         attempts += 1;
         match read_genesis(node).await {
-            Ok(document) => break document,
+            Ok(document) => break Ok(document),
             // A gateway may refuse the document for good, or a timeout be too short for it.
-            Err(NodeClientError::Upstream(UpstreamError::Unreachable { .. } | UpstreamError::Saturated { .. }))
-                if attempts < MAX_GENESIS_ATTEMPTS =>
-            {
+            Err(GenesisError::Node(NodeClientError::Upstream(
+                UpstreamError::Unreachable { .. } | UpstreamError::Saturated { .. },
+            ))) if attempts < MAX_GENESIS_ATTEMPTS => {
                 sleep(GENESIS_RETRY_PAUSE).await;
             }
             Err(error) => break Err(error.to_string()),
@@ -130,22 +130,31 @@ async fn list_genesis_digests(node: &NodeClient) -> Vec<EntityRef> {
     }
 }
 
-/// The bytes of the genesis document, or the reason why it is not read.
-async fn read_genesis(node: &NodeClient) -> Result<Result<Vec<u8>, String>, NodeClientError> {
+/// Why a genesis document is not read.
+#[derive(Debug, thiserror::Error)]
+enum GenesisError {
+    /// The node failed.
+    #[error(transparent)]
+    Node(#[from] NodeClientError),
+    /// The document is not one that is read.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+/// The bytes of the genesis document.
+async fn read_genesis(node: &NodeClient) -> Result<Vec<u8>, GenesisError> {
     let (mut document, mut chunk) = (Vec::new(), 0);
     loop {
         let part = node.call_raw("genesis_chunked", json!({"chunk": chunk.to_string()})).await?;
         let total = part["total"].as_str().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         if !(1..=MAX_GENESIS_CHUNKS).contains(&total) {
-            return Ok(Err(format!("it has {total} chunks, 1 to {MAX_GENESIS_CHUNKS} are read")));
+            return Err(GenesisError::Unusable(format!("it has {total} chunks, 1 to {MAX_GENESIS_CHUNKS} are read")));
         }
-        match STANDARD.decode(part["data"].as_str().unwrap_or_default()) {
-            Ok(data) => document.extend(data),
-            Err(error) => return Ok(Err(error.to_string())),
-        }
+        let data = STANDARD.decode(part["data"].as_str().unwrap_or_default());
+        document.extend(data.map_err(|error| GenesisError::Unusable(error.to_string()))?);
         chunk += 1;
         if chunk >= total {
-            return Ok(Ok(document));
+            return Ok(document);
         }
     }
 }

@@ -4,6 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use super::status::ActorStatus;
 
+/// The error of a question that the actor may answer with a refusal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError<E> {
+    /// There is no answer.
+    #[error(transparent)]
+    Unanswered(#[from] AskError),
+    /// The actor refuses.
+    #[error("{0}")]
+    Refused(E),
+}
+
 /// The error of a question without an answer. Each variant leaves another decision to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {

@@ -7,7 +7,7 @@ mod handle;
 pub(crate) mod shell;
 mod status;
 
-pub use ask_error::AskError;
+pub use ask_error::{AskError, CallError};
 pub use behaviour::{ActorBehaviour, ActorContext, ActorFailure, ActorMessage, Mailbox};
 pub use envelope::ReplyPort;
 pub use handle::Handle;

@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::Method;
 use serde_json::Value;
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort};
+use svc_kit::{ActorMessage, CallError, Handle, ReplyPort};
 use svc_net::{
     did::DidResolver,
     upstream::{HttpUpstream, UpstreamError},
@@ -176,12 +176,8 @@ impl AgentSessionHandle {
     }
 
     /// Calls the agent. The session logs in first if it has no token.
-    pub async fn call(
-        &self,
-        request: AgentRequest,
-        wait_limit: Duration,
-    ) -> Result<Result<Value, AgentCallError>, AskError> {
+    pub async fn call(&self, request: AgentRequest, wait_limit: Duration) -> Result<Value, CallError<AgentCallError>> {
         let request = Box::new(request);
-        self.0.ask_within(wait_limit, |reply| Msg::Call { request, reply }).await
+        self.0.ask_within(wait_limit, |reply| Msg::Call { request, reply }).await?.map_err(CallError::Refused)
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use svc_kit::CallError;
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 
 use super::Operator;
@@ -38,8 +39,9 @@ impl Operator {
         };
         let is_read = request.method == Method::GET;
         match session.call(request, AGENT_TIMEOUT).await {
-            Ok(outcome) => outcome.map_err(|error| agent_error(did, &error, is_read)),
-            Err(error) => {
+            Ok(answer) => Ok(answer),
+            Err(CallError::Refused(error)) => Err(agent_error(did, &error, is_read)),
+            Err(CallError::Unanswered(error)) => {
                 let envelope = ask_error(&error);
                 Err(if is_read { envelope } else { unknown_effect(envelope) })
             }

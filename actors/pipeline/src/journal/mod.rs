@@ -22,7 +22,7 @@ mod tests;
 
 use std::time::Duration;
 
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, wall_clock};
+use svc_kit::{ActorMessage, CallError, Handle, ReplyPort, RetainedState, wall_clock};
 use svc_wire::timestamp;
 use tokio::time::Instant;
 
@@ -124,7 +124,9 @@ impl JournalHandle {
         let deadline = Instant::now() + wait_limit;
         let written = self
             .actor
-            .ask_through_restarts(deadline, |wait_limit| self.await_written(number, wait_limit))
+            .ask_through_restarts(deadline, |wait_limit| {
+                self.actor.ask_within(wait_limit, |reply| Msg::AwaitWritten { number, reply })
+            })
             .await
             .map_err(|error| JournalError::Unresponsive(error.to_string()))
             .and_then(|written| written);
@@ -154,10 +156,10 @@ impl JournalHandle {
     /// Waits until every entry so far is on disk.
     pub(crate) async fn settle(&self) -> Result<(), JournalError> {
         let Some(last) = self.outbox.with(|outbox| outbox.next_number().checked_sub(1)) else { return Ok(()) };
-        match self.await_written(last, WRITE_TIMEOUT).await {
-            Ok(written) => written,
-            Err(error) => Err(JournalError::Unresponsive(error.to_string())),
-        }
+        self.await_written(last, WRITE_TIMEOUT).await.map_err(|error| match error {
+            CallError::Refused(error) => error,
+            CallError::Unanswered(error) => JournalError::Unresponsive(error.to_string()),
+        })
     }
 
     /// The reason why nothing can be recorded at present, so that nothing is signed.
@@ -171,8 +173,9 @@ impl JournalHandle {
         self.store.loss()
     }
 
-    async fn await_written(&self, number: u64, wait_limit: Duration) -> Result<Result<(), JournalError>, AskError> {
-        self.actor.ask_within(wait_limit, |reply| Msg::AwaitWritten { number, reply }).await
+    async fn await_written(&self, number: u64, wait_limit: Duration) -> Result<(), CallError<JournalError>> {
+        let written = self.actor.ask_within(wait_limit, |reply| Msg::AwaitWritten { number, reply }).await?;
+        written.map_err(CallError::Refused)
     }
 
     /// Records that a transaction was never sent.

@@ -22,7 +22,7 @@ pub mod window;
 
 use std::time::Duration;
 
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState};
+use svc_kit::{ActorMessage, AskError, CallError, Handle, ReplyPort, RetainedState};
 use svc_net::upstream::{BroadcastOutcome, NodeClient, NodeClientError};
 use svc_wire::account_key::AccountKey;
 use tokio::time::Instant;
@@ -195,13 +195,15 @@ impl SignerHandle {
         &self,
         request: &SigningRequest,
         deadline: Instant,
-    ) -> Result<Result<SubmittedTx, SubmitError>, AskError> {
-        self.0
+    ) -> Result<SubmittedTx, CallError<SubmitError>> {
+        let submitted = self
+            .0
             .ask_through_restarts(deadline, |wait_limit| {
                 let request = Box::new(request.clone());
                 self.0.ask_within(wait_limit, |reply| Msg::Submit { request, reply })
             })
-            .await
+            .await?;
+        submitted.map_err(CallError::Refused)
     }
 
     /// Withdraws a write, through restarts of the signer, until `deadline`; yields its transaction if it was sent already. After

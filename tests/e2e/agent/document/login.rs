@@ -94,7 +94,7 @@ async fn a_login_under_way_survives_ten_thousand_challenges_of_strangers() {
     let proof = sign_challenge(&server, 1).await;
     for _ in 0..10_000 {
         let tokens = server.agent.tokens().expect("logins");
-        tokens.challenge(account(1)).await.expect("asked").expect("a challenge");
+        tokens.challenge(account(1)).await.expect("a challenge");
     }
     assert_eq!(server.send("POST", "/v2/auth/token", Some(&proof.to_string())).await.status, 200);
     server.stop().await;

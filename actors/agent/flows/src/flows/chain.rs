@@ -89,6 +89,15 @@ pub(crate) enum NoApplication {
     Refused(FlowRefusal),
 }
 
+/// Why an application has no flow that has begun by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ApplicationError {
+    /// A condition is against it.
+    NotBegun(NoApplication),
+    /// The node or the store failed.
+    Failed(String),
+}
+
 impl Application<'_> {
     /// Begins the flow: by a read that shows a new application, or by a call of the operator.
     pub fn begin(&self, trigger: Trigger) -> Result<Progress, NoApplication> {

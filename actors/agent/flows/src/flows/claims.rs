@@ -6,8 +6,8 @@ use std::{io::ErrorKind, path::PathBuf};
 
 use serde_json::{Map, Value};
 use svc_agent_identity::{
-    account_write::WriteStop,
     credential_settings::{ClaimSettings, FoundClaims, claims_for, problems_text},
+    credentials::DocumentsError,
 };
 use svc_didcomm::limits::MAX_JSON_LEVELS;
 use svc_trust::EssentialCredential;
@@ -62,10 +62,9 @@ impl FlowService {
     ) -> Result<Option<Map<String, Value>>, ClaimsStop> {
         let Some(found) = self.0.claims.claims(given, schema).await? else { return Ok(None) };
         match self.0.issuer.documents.check(&found).await {
-            Ok(Ok(())) => Ok(Some(found.claims)),
-            Ok(Err(problems)) => Err(ClaimsStop::Documents(problems_text(&problems))),
-            Err(WriteStop::Failed(reason)) => Err(ClaimsStop::Unanswered(reason)),
-            Err(stop) => Err(ClaimsStop::Unanswered(stop.reason().into_owned())),
+            Ok(()) => Ok(Some(found.claims)),
+            Err(DocumentsError::Differ(problems)) => Err(ClaimsStop::Documents(problems_text(&problems))),
+            Err(DocumentsError::Unanswered(reason)) => Err(ClaimsStop::Unanswered(reason)),
         }
     }
 }

@@ -6,14 +6,14 @@ use svc_agent_core::{
     participant::state_of,
 };
 use svc_agent_identity::{account_write::WritingAccount, credential_settings::CredentialMode, registry::NodeRegistry};
-use svc_agent_store::{FlowFilter, FlowRefusal, QueueRefusal};
+use svc_agent_store::{FlowFilter, FlowRefusal, FlowWriteError, QueueRefusal};
 use svc_didcomm::flow::{FlowRecord, FlowState, OnboardingState, Progress, Side, Trigger, next_work};
 use svc_kit::wall_clock::now_millis;
 use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
 
 use super::{
-    chain::{Application, NoApplication, ReadContext, after_read},
-    service::{ChangeError, FlowChange, FlowService},
+    chain::{Application, ApplicationError, NoApplication, ReadContext, after_read},
+    service::{FlowChange, FlowService},
     steps::Opening,
 };
 use crate::flow_directory::ParticipantPage;
@@ -187,12 +187,12 @@ impl FlowService {
         match self.change(&flow.id, |record, now| change(record, now, renews || record.connection_id.is_some())).await {
             Ok(_) => Ok(()),
             // The chain's fact counts without a word to a peer that has gone. An opening message is one that has to get there.
-            Err(ChangeError::Refused(FlowRefusal::Queue(QueueRefusal::Ended))) if !renews => {
+            Err(FlowWriteError::Refused(FlowRefusal::Queue(QueueRefusal::Ended))) if !renews => {
                 self.change(&flow.id, |record, now| change(record, now, false)).await.map(drop).map_err(words)
             }
             // It is read again when there may be a place.
-            Err(ChangeError::Refused(_)) => self.look_within(&flow.id, BLOCKED_PAUSE).await.map_err(words),
-            Err(ChangeError::Store(error)) => Err(words(error)),
+            Err(FlowWriteError::Refused(_)) => self.look_within(&flow.id, BLOCKED_PAUSE).await.map_err(words),
+            Err(FlowWriteError::Store(error)) => Err(words(error)),
         }
     }
 
@@ -216,13 +216,14 @@ impl FlowService {
             }
             _ => return Ok(()),
         };
-        match self.begin_application(account, shown, known, trigger, None).await? {
-            Ok(_) | Err(NoApplication::LateRead | NoApplication::Unmet(_)) => Ok(()),
+        match self.begin_application(account, shown, known, trigger, None).await {
+            Ok(_) | Err(ApplicationError::NotBegun(NoApplication::LateRead | NoApplication::Unmet(_))) => Ok(()),
             // The next reading of all finds it again; the participants behind it do not wait for a place.
-            Err(NoApplication::Refused(refusal)) => {
+            Err(ApplicationError::NotBegun(NoApplication::Refused(refusal))) => {
                 tracing::warn!(participant = shown.participant.id, ?refusal, "an application begins no flow");
                 Ok(())
             }
+            Err(ApplicationError::Failed(reason)) => Err(reason),
         }
     }
 
@@ -247,7 +248,7 @@ impl FlowService {
         Ok(essential == Some(svc_trust::EssentialCredential::Service))
     }
 
-    /// Begins the flow of an application. The inner error is the condition against it.
+    /// Begins the flow of an application.
     pub(super) async fn begin_application(
         &self,
         account: &WritingAccount,
@@ -255,23 +256,21 @@ impl FlowService {
         known: &[FlowRecord],
         trigger: Trigger,
         claims: Option<Map<String, Value>>,
-    ) -> Result<Result<FlowRecord, NoApplication>, String> {
+    ) -> Result<FlowRecord, ApplicationError> {
         let registry = NodeRegistry(account);
-        let validator = registry.participant(shown.participant.validator_participant_id).await.map_err(words)?;
-        let Some(validator) = validator else {
-            return Ok(Err(NoApplication::Unmet(svc_didcomm::flow::Guard::OwnParticipant)));
+        let validator = registry.participant(shown.participant.validator_participant_id).await;
+        let Some(validator) = validator.map_err(|error| ApplicationError::Failed(words(error)))? else {
+            let unmet = NoApplication::Unmet(svc_didcomm::flow::Guard::OwnParticipant);
+            return Err(ApplicationError::NotBegun(unmet));
         };
         let now = now_millis();
         let (own_did, validator) = (account.did.as_str(), &validator);
         let application = Application { own_did, applicant: shown, validator, known, claims, now };
-        let progress = match application.begin(trigger) {
-            Ok(progress) => progress,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let progress = application.begin(trigger).map_err(ApplicationError::NotBegun)?;
         match self.begin(FlowChange::with_messages(progress, Vec::new())).await {
-            Ok(written) => Ok(Ok(written.record)),
-            Err(ChangeError::Refused(refusal)) => Ok(Err(NoApplication::Refused(refusal))),
-            Err(ChangeError::Store(error)) => Err(words(error)),
+            Ok(written) => Ok(written.record),
+            Err(FlowWriteError::Refused(refusal)) => Err(ApplicationError::NotBegun(NoApplication::Refused(refusal))),
+            Err(FlowWriteError::Store(error)) => Err(ApplicationError::Failed(words(error))),
         }
     }
 }

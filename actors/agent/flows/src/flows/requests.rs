@@ -6,7 +6,7 @@ use svc_agent_core::{
     flows::{ShownParticipant, flow_json, messages_of, unanswered_json},
 };
 use svc_agent_identity::registry::NodeRegistry;
-use svc_agent_store::{FlowFilter, FlowRefusal, QueueRefusal, store_failed};
+use svc_agent_store::{FlowFilter, FlowRefusal, FlowWriteError, QueueRefusal, store_failed};
 use svc_didcomm::flow::{Cause, FlowRecord, Guard, NewFlow, Side, Trigger, Variant, begin};
 use svc_kit::wall_clock::now_millis;
 use svc_wire::proto::svc::cs::v1::HolderOnboardingMode;
@@ -14,9 +14,9 @@ use uuid::Uuid;
 
 use super::{
     calls::{FlowCall, check_claims},
-    chain::NoApplication,
+    chain::{ApplicationError, NoApplication},
     claims::{ClaimsStop, WantedSchema},
-    service::{ChangeError, FlowChange, FlowService},
+    service::{FlowChange, FlowService},
     steps::{is_issuer, order_refused},
 };
 
@@ -114,7 +114,7 @@ impl FlowService {
         };
         match self.change(&record.id, change).await {
             // An end needs no word to a peer that has gone.
-            Err(ChangeError::Refused(FlowRefusal::NotConnected | FlowRefusal::Queue(QueueRefusal::Ended)))
+            Err(FlowWriteError::Refused(FlowRefusal::NotConnected | FlowRefusal::Queue(QueueRefusal::Ended)))
                 if matches!(call, FlowCall::End { .. } | FlowCall::Reject { .. }) =>
             {
                 let silently = |found: &FlowRecord, now: i64| {
@@ -160,11 +160,16 @@ impl FlowService {
         let shown = ShownParticipant { participant, height };
         let known = self.0.store.flows_of_applicant(Side::Applicant, id).await.map_err(|error| store_failed(&error))?;
         let begun = self.begin_application(&account, &shown, &known, Trigger::FlowsOpen, claims).await;
-        match begun.map_err(unreadable)? {
+        match begun {
             Ok(record) => self.show(&record).await,
-            Err(NoApplication::Refused(refusal)) => Err(ChangeError::Refused(refusal).into()),
-            Err(NoApplication::LateRead) => Err(unreadable("the node lags behind an earlier read")),
-            Err(NoApplication::Unmet(guard)) => {
+            Err(ApplicationError::Failed(reason)) => Err(unreadable(reason)),
+            Err(ApplicationError::NotBegun(NoApplication::Refused(refusal))) => {
+                Err(FlowWriteError::Refused(refusal).into())
+            }
+            Err(ApplicationError::NotBegun(NoApplication::LateRead)) => {
+                Err(unreadable("the node lags behind an earlier read"))
+            }
+            Err(ApplicationError::NotBegun(NoApplication::Unmet(guard))) => {
                 let reason = match guard {
                     Guard::NoLiveFlow => "a flow of the participant has not ended",
                     Guard::OpensWithoutEvent => {

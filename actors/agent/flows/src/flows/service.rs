@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 use svc_agent_core::{
-    error::{AgentPart, Refusal, RefusalCode},
+    error::{AgentPart, Refusal},
     flows::{messages_of, next_look},
 };
 use svc_agent_identity::{
@@ -14,7 +14,8 @@ use svc_agent_identity::{
 };
 use svc_agent_peers::{FlowFacts, PeerService, TrustGate};
 use svc_agent_store::{
-    AgentStore, AgentStoreError, ContentKey, FlowContent, FlowRefusal, FlowWrite, WrittenFlow, guard::StoreGuardHandle,
+    AgentStore, AgentStoreError, ContentKey, FlowContent, FlowWrite, FlowWriteError, WrittenFlow,
+    guard::StoreGuardHandle,
 };
 use svc_didcomm::{
     Message,
@@ -61,38 +62,6 @@ pub struct FlowParts {
     pub directory: FlowDirectory,
     /// Judges and issues the credentials.
     pub issuer: IssuerParts,
-}
-
-/// The reason for which a change of a flow was not stored.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ChangeError {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] AgentStoreError),
-    /// The change has no place.
-    #[error("the flow has no place for its change: {0:?}")]
-    Refused(FlowRefusal),
-}
-
-impl From<ChangeError> for Refusal {
-    fn from(error: ChangeError) -> Self {
-        match error {
-            ChangeError::Store(error) => svc_agent_store::store_failed(&error),
-            ChangeError::Refused(FlowRefusal::PeerFull) => {
-                Self::new(RefusalCode::InvalidState, "too many flows with this peer have not ended")
-            }
-            ChangeError::Refused(FlowRefusal::SessionTaken) => {
-                Self::new(RefusalCode::InvalidState, "another flow has the session")
-            }
-            ChangeError::Refused(FlowRefusal::AlreadyLive) => {
-                Self::new(RefusalCode::InvalidState, "a flow of the participant has not ended")
-            }
-            ChangeError::Refused(FlowRefusal::NotConnected) => {
-                Self::new(RefusalCode::InvalidState, "the flow has no connection with its peer")
-            }
-            ChangeError::Refused(FlowRefusal::Queue(refusal)) => svc_agent_store::queue_refused(refusal),
-        }
-    }
 }
 
 /// The time behind a pause, in milliseconds since the epoch.
@@ -181,7 +150,7 @@ impl FlowService {
         &self,
         id: &str,
         change: impl FnOnce(&FlowRecord, i64) -> Option<FlowChange> + Send,
-    ) -> Result<Option<WrittenFlow>, ChangeError> {
+    ) -> Result<Option<WrittenFlow>, FlowWriteError> {
         let written = self.change_in_session(id, change).await?;
         self.0.directory.flows_changed(written.as_slice());
         Ok(written)
@@ -192,13 +161,13 @@ impl FlowService {
         &self,
         id: &str,
         change: impl FnOnce(&FlowRecord, i64) -> Option<FlowChange> + Send,
-    ) -> Result<Option<WrittenFlow>, ChangeError> {
+    ) -> Result<Option<WrittenFlow>, FlowWriteError> {
         let now = now_millis();
         let limits = *self.0.peers.limits();
         let to_write = |record: FlowRecord| change(&record, now).map(|change| change.into_write(now));
         let changed = self.0.store.change_flow(self.key(), id, &limits, to_write).await;
-        self.0.guard.note_write(changed.is_ok());
-        let written = changed?.map_err(ChangeError::Refused)?;
+        self.0.guard.note_result(&changed);
+        let written = changed?;
         if let Some(written) = &written {
             self.announce(written).await;
         }
@@ -206,7 +175,7 @@ impl FlowService {
     }
 
     /// Changes a flow that is still as it was. False when it has changed meanwhile.
-    pub(super) async fn change_from(&self, before: &FlowRecord, change: FlowChange) -> Result<bool, ChangeError> {
+    pub(super) async fn change_from(&self, before: &FlowRecord, change: FlowChange) -> Result<bool, FlowWriteError> {
         let is_same = |record: &FlowRecord, _| (record == before).then_some(change);
         Ok(self.change(&before.id, is_same).await?.is_some())
     }
@@ -220,12 +189,12 @@ impl FlowService {
     }
 
     /// Stores a flow that begins.
-    pub(super) async fn begin(&self, change: FlowChange) -> Result<WrittenFlow, ChangeError> {
+    pub(super) async fn begin(&self, change: FlowChange) -> Result<WrittenFlow, FlowWriteError> {
         let (limits, max_per_peer) = (*self.0.peers.limits(), self.0.settings.per_peer);
         let write = change.into_write(now_millis());
         let begun = self.0.store.begin_flow(self.key(), &write, None, max_per_peer, &limits).await;
-        self.0.guard.note_write(begun.is_ok());
-        let written = begun?.map_err(ChangeError::Refused)?;
+        self.0.guard.note_result(&begun);
+        let written = begun?;
         self.announce(&written).await;
         self.0.directory.flows_changed(std::slice::from_ref(&written));
         Ok(written)

@@ -149,11 +149,11 @@ impl FlowService {
         validation: &mut svc_didcomm::flow::Validation,
     ) -> Result<(BTreeSet<Guard>, Option<(String, String)>), Refusal> {
         let mut facts = BTreeSet::from([Guard::TermsFit]);
-        let grant = self.validation_grant(account, record).await;
-        let grant = match grant.map_err(|stop| unreadable(stop.reason().into_owned()))? {
+        let grant = match self.validation_grant(account, record).await {
             Ok(grant) => grant,
             // An operator of the corporation sends it.
-            Err(_) => return Ok((facts, None)),
+            Err(WriteStop::Blocked(_)) => return Ok((facts, None)),
+            Err(stop) => return Err(unreadable(stop.reason().into_owned())),
         };
         facts.insert(Guard::GrantUsable);
         validation.submission = Submission::Agent;

@@ -27,7 +27,7 @@ impl Pass<'_> {
         let source = self.issuer.sources.essential(account, ecosystems, (SERVICE, known), None).await?;
         let Some(source) = source else { return Ok(OwnEnd::Done) };
         let found = claims_for(&source.schema.schema.json_schema, SERVICE, configured).map_err(OwnStop::Claims)?;
-        self.issuer.documents.check(&found).await?.map_err(OwnStop::Documents)?;
+        self.issuer.documents.check(&found).await?;
         Ok(OwnEnd::Done)
     }
 }

@@ -9,10 +9,7 @@ use svc_net::fetch::{BoundedFetcher, FetchError, FetchLimits};
 use svc_trust::digest::{DigestAlgorithm, matches_sri, sri_digest};
 use tokio::time::Instant;
 
-use crate::{
-    account_write::WriteStop,
-    credential_settings::{ClaimProblem, FoundClaims},
-};
+use crate::credential_settings::{ClaimProblem, FoundClaims};
 
 /// Largest document, in bytes.
 const MAX_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
@@ -65,6 +62,15 @@ enum DocumentFault {
     Unanswered(String),
 }
 
+/// Why the documents that claims name do not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentsError {
+    /// They differ from their claims, each with its problem.
+    Differ(Vec<ClaimProblem>),
+    /// A server does not answer; it may later.
+    Unanswered(String),
+}
+
 /// Compares documents with the digests that claims have of them. Clones share their memory.
 #[derive(Clone)]
 pub struct ClaimDocuments {
@@ -80,7 +86,7 @@ impl ClaimDocuments {
     }
 
     /// Compares the documents with their digests. Fails with the problems of all of them, or where a server does not answer.
-    pub async fn check(&self, found: &FoundClaims) -> Result<Result<(), Vec<ClaimProblem>>, WriteStop> {
+    pub async fn check(&self, found: &FoundClaims) -> Result<(), DocumentsError> {
         let mut documents = named_documents(&found.claims);
         let key = |document: &NamedDocument<'_>| (document.url.to_owned(), document.digest.to_owned());
         self.fitting.with(|fitting| {
@@ -132,7 +138,7 @@ impl ClaimDocuments {
     }
 }
 
-fn judge(faults: Vec<Option<DocumentFault>>) -> Result<Result<(), Vec<ClaimProblem>>, WriteStop> {
+fn judge(faults: Vec<Option<DocumentFault>>) -> Result<(), DocumentsError> {
     let (mut problems, mut unanswered) = (Vec::new(), None);
     for fault in faults.into_iter().flatten() {
         match fault {
@@ -141,9 +147,9 @@ fn judge(faults: Vec<Option<DocumentFault>>) -> Result<Result<(), Vec<ClaimProbl
         }
     }
     match unanswered {
-        _ if !problems.is_empty() => Ok(Err(problems)),
-        Some(reason) => Err(WriteStop::Failed(reason)),
-        None => Ok(Ok(())),
+        _ if !problems.is_empty() => Err(DocumentsError::Differ(problems)),
+        Some(reason) => Err(DocumentsError::Unanswered(reason)),
+        None => Ok(()),
     }
 }
 
@@ -218,7 +224,7 @@ mod tests {
             stops.push(documents.check(&found).await);
         }
         for stop in stops {
-            let Err(WriteStop::Failed(reason)) = &stop else { panic!("{stop:?}") };
+            let Err(DocumentsError::Unanswered(reason)) = &stop else { panic!("{stop:?}") };
             assert!(reason.starts_with("ECS_CLAIMS_FILE service.logoUri: "), "{reason}");
             assert!(reason.ends_with("; it is tried again"), "{reason}");
             // A later pass of the keeper comes without an event, and no setting is to be changed.
@@ -227,9 +233,9 @@ mod tests {
             assert!(report.has_failure && report.claims.is_empty(), "{report:?}");
         }
         status.store(404, Ordering::Relaxed);
-        let refused = documents.check(&found).await.expect("an answer").expect_err("a problem");
+        let Err(DocumentsError::Differ(refused)) = documents.check(&found).await else { panic!("no problem") };
         assert_eq!(refused[0].setting, "ECS_CLAIMS_FILE service.logoUri");
         status.store(200, Ordering::Relaxed);
-        assert_eq!(documents.check(&found).await, Ok(Ok(())));
+        assert_eq!(documents.check(&found).await, Ok(()));
     }
 }

@@ -12,7 +12,7 @@ use svc_trust::{
 
 use super::{
     issuer::{CredentialIssuer, MAX_CREDENTIAL_BYTES, presentation_name, proof_method},
-    judge::JudgedCredential,
+    judge::{JudgeError, JudgedCredential},
 };
 use crate::{
     credential_settings::{CredentialMode, CredentialSettings, claims_digest, plain_name},
@@ -64,8 +64,10 @@ pub async fn import(
         retry_after: Some(5),
         ..Refusal::new(RefusalCode::ResolverUnavailable, format!("the registry cannot be read: {error}"))
     };
-    let verdict = issuer.judge.judge(account, judged).await.map_err(|error| unavailable(error.to_string()))?;
-    let accepted = verdict.map_err(|reason| refusal_of(&reason))?;
+    let accepted = issuer.judge.judge(account, judged).await.map_err(|error| match error {
+        JudgeError::Rejected(reason) => refusal_of(&reason),
+        JudgeError::Node(error) => unavailable(error.to_string()),
+    })?;
     if accepted.issuer == account.did {
         return Err(invalid(
             RejectionCode::CredentialInvalid,

@@ -23,7 +23,7 @@ use super::{
     claim_documents::ClaimDocuments,
     core::{HeldFacts, reason_to_withdraw},
     issuance::{IssueRequest, IssueStop, invalid_claims, violation},
-    judge::{CredentialJudge, JudgedCredential, begin_of},
+    judge::{CredentialJudge, JudgeError, JudgedCredential, begin_of},
     session_locks::SessionLocks,
     unsigned::{SignedCredential, UnsignedCredential, has_signable_subject, subject_of},
 };
@@ -248,19 +248,23 @@ impl CredentialIssuer {
             known_schema: Some(schema),
             not_before: begin_of(body),
         };
-        match self.judge.judge(&self.account, judged).await? {
-            Ok(_) => Ok(()),
-            Err(RejectionReason { code: RejectionCode::SchemaMismatch, message, .. }) => {
+        let reason = match self.judge.judge(&self.account, judged).await {
+            Ok(_) => return Ok(()),
+            Err(JudgeError::Node(error)) => return Err(error.into()),
+            Err(JudgeError::Rejected(reason)) => reason,
+        };
+        match reason {
+            RejectionReason { code: RejectionCode::SchemaMismatch, message, .. } => {
                 let violations = claim_violations(&schema.schema.json_schema, body).unwrap_or_default();
                 let is_named = !violations.is_empty();
                 Err(invalid_claims(if is_named { violations } else { vec![violation("claims", &message)] }))
             }
-            Err(RejectionReason {
+            RejectionReason {
                 code: RejectionCode::CredentialInvalid | RejectionCode::SchemaUnusable | RejectionCode::TooLarge,
                 message,
                 ..
-            }) => Err(invalid_claims(vec![violation("claims", &message)])),
-            Err(reason) => Err(WriteStop::Failed(format!("{}: {}", reason.code.as_str(), reason.message)).into()),
+            } => Err(invalid_claims(vec![violation("claims", &message)])),
+            reason => Err(WriteStop::Failed(format!("{}: {}", reason.code.as_str(), reason.message)).into()),
         }
     }
 }

@@ -8,8 +8,8 @@ use svc_net::{
     upstream::NodeClientError,
 };
 use svc_trust::{
-    AcceptedCredential, EssentialSchemas, EvaluationRules, Evidence, EvidenceRequest, RejectionCode, RejectionReason,
-    evaluate_credential,
+    AcceptedCredential, CredentialError, EssentialSchemas, EvaluationRules, Evidence, EvidenceRequest, RejectionCode,
+    RejectionReason, evaluate_credential,
 };
 use svc_wire::timestamp;
 
@@ -43,6 +43,21 @@ pub fn begin_of(credential: &Value) -> Option<i128> {
     begin.and_then(timestamp::parse_rfc3339).as_ref().map(timestamp::unix_nanos)
 }
 
+/// Why a credential is not accepted.
+#[derive(Debug)]
+pub enum JudgeError {
+    /// A verdict would reject it.
+    Rejected(RejectionReason),
+    /// The node failed.
+    Node(NodeClientError),
+}
+
+impl<R: Into<RejectionReason>> From<R> for JudgeError {
+    fn from(reason: R) -> Self {
+        Self::Rejected(reason.into())
+    }
+}
+
 /// Judges credentials.
 #[derive(Clone)]
 pub struct CredentialJudge {
@@ -51,12 +66,12 @@ pub struct CredentialJudge {
 }
 
 impl CredentialJudge {
-    /// Judges a credential with the state of the node now. The inner error is the reason for which the verdict would not accept it.
+    /// Judges a credential with the state of the node now.
     pub async fn judge(
         &self,
         account: &WritingAccount,
         judged: JudgedCredential<'_>,
-    ) -> Result<Result<AcceptedCredential, RejectionReason>, NodeClientError> {
+    ) -> Result<AcceptedCredential, JudgeError> {
         let chain = &account.access.chain;
         let now = timestamp::unix_nanos(&account.chain_time());
         let now = judged.not_before.map_or(now, |begin| begin.max(now));
@@ -81,12 +96,16 @@ impl CredentialJudge {
             let run =
                 tokio::task::spawn_blocking(move || evaluate_credential(&subject, &credential, &known, &with_rules));
             match run.await {
-                Ok(Ok(verdict)) => return Ok(verdict),
-                Ok(Err(missing)) => self.gather(account, missing, now, &mut evidence, &mut budget).await?,
-                Err(_) => return Ok(Err(RejectionCode::EvaluationAbandoned.into())),
+                Ok(Ok(accepted)) => return Ok(accepted),
+                Ok(Err(CredentialError::Rejected(reason))) => return Err(reason.into()),
+                Ok(Err(CredentialError::MissingEvidence(missing))) => {
+                    let gathered = self.gather(account, missing, now, &mut evidence, &mut budget).await;
+                    gathered.map_err(JudgeError::Node)?;
+                }
+                Err(_) => return Err(RejectionCode::EvaluationAbandoned.into()),
             }
         }
-        Ok(Err(RejectionCode::EvaluationAbandoned.into()))
+        Err(RejectionCode::EvaluationAbandoned.into())
     }
 
     async fn gather(

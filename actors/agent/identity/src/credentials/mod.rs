@@ -40,12 +40,12 @@ use crate::{
 
 pub use self::{
     authority::Authority,
-    claim_documents::document_digest,
+    claim_documents::{DocumentsError, document_digest},
     import::import,
     issuance::{IssueRequest, IssueStop},
     issuer::{CredentialIssuer, proof_method},
     issuer_parts::IssuerParts,
-    judge::{JudgedCredential, begin_of},
+    judge::{JudgeError, JudgedCredential, begin_of},
     report::PassReport,
 };
 

@@ -284,7 +284,7 @@ impl Pass<'_> {
                     return Err(WriteStop::Failed(reason).into());
                 }
                 // It is known before a participant is paid for whether the claims can be signed.
-                self.issuer.documents.check(&found).await?.map_err(OwnStop::Documents)?;
+                self.issuer.documents.check(&found).await?;
                 // Without a grant nothing is signed that could not be anchored.
                 let authority = authority?;
                 let unused = unused_settings(json_schema, essential, configured);

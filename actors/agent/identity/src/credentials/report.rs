@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prost_types::Timestamp;
 use svc_wire::timestamp;
 
-use super::issuance::IssueStop;
+use super::{claim_documents::DocumentsError, issuance::IssueStop};
 use crate::{
     account_write::{Block, WriteStop},
     credential_settings::{ClaimProblem, problems_text},
@@ -83,6 +83,15 @@ pub(super) enum OwnStop {
 impl<T: Into<IssueStop>> From<T> for OwnStop {
     fn from(stop: T) -> Self {
         Self::Issue(stop.into())
+    }
+}
+
+impl From<DocumentsError> for OwnStop {
+    fn from(error: DocumentsError) -> Self {
+        match error {
+            DocumentsError::Differ(problems) => Self::Documents(problems),
+            DocumentsError::Unanswered(reason) => WriteStop::Failed(reason).into(),
+        }
     }
 }
 

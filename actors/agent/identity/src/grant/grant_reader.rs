@@ -39,17 +39,34 @@ impl AgentGrant {
     }
 }
 
+/// Why an agent has no grant.
+#[derive(Debug, thiserror::Error)]
+pub enum GrantError {
+    /// The registry shows none that counts.
+    #[error("{}", .0.as_str())]
+    Blocked(BlockedReason),
+    /// The node failed.
+    #[error(transparent)]
+    Node(#[from] NodeClientError),
+}
+
+impl From<BlockedReason> for GrantError {
+    fn from(reason: BlockedReason) -> Self {
+        Self::Blocked(reason)
+    }
+}
+
 /// Reads the grant of an agent at a time of the chain.
 ///
 /// # Errors
-/// When the node does not answer. The inner error is the reason for which the agent has no grant.
+/// When the agent has no grant, or the node does not answer.
 pub async fn read_grant(
     node: &NodeClient,
     (chain, release): (&RegistryChain, &NodeRelease),
     agent: &AgentAccount,
     wanted: &WantedGrant,
     now: &Timestamp,
-) -> Result<Result<AgentGrant, BlockedReason>, NodeClientError> {
+) -> Result<AgentGrant, GrantError> {
     let namespace = chain.registry.namespace();
     let participants = QueryListParticipantsRequest {
         response_max_size: LIST_LIMIT,
@@ -67,13 +84,8 @@ pub async fn read_grant(
     let (active, records) = (&participants.participants, &authorizations);
     let rules = RecordRules { has_own_limits: release.has_own_record_limits() };
     let ChosenParticipant { id, expires_at, with_feegrant, fees_left } =
-        match choose_participant((agent, wanted), active, records, &msg_type, (now, rules)) {
-            Ok(chosen) => chosen,
-            Err(reason) => return Ok(Err(reason)),
-        };
-    let Some(participant) = active.iter().find(|one| one.id == id).cloned() else {
-        return Ok(Err(BlockedReason::NoParticipant));
-    };
+        choose_participant((agent, wanted), active, records, &msg_type, (now, rules))?;
+    let participant = active.iter().find(|one| one.id == id).cloned().ok_or(BlockedReason::NoParticipant)?;
     let corporation = read_corporation_account(node, chain, agent.corporation_id).await?;
     let allowance = query_fee_allowance(node, &corporation, &agent.address, &chain.params.denom).await?;
     let allowance = allowance.filter(|_| with_feegrant);
@@ -88,7 +100,7 @@ pub async fn read_grant(
             budget.min(FeeBudget::UpTo(left))
         }
     });
-    Ok(Ok(AgentGrant { participant, expires_at, corporation, budget, refills_at }))
+    Ok(AgentGrant { participant, expires_at, corporation, budget, refills_at })
 }
 
 /// Reads the authorizations of an account, of one corporation or with 0 of all.

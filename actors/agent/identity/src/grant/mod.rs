@@ -7,5 +7,5 @@ mod grant_reader;
 pub(crate) use self::grant_reader::{LIST_LIMIT, read_authorizations, read_corporation_account};
 pub use self::{
     ends::{RegistryEnd, read_ends},
-    grant_reader::{AgentGrant, read_grant},
+    grant_reader::{AgentGrant, GrantError, read_grant},
 };

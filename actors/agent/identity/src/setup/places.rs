@@ -26,6 +26,37 @@ use crate::{
 
 /// Messages that the record of an ISSUER lists.
 const ISSUER_MESSAGES: [&str; 2] = ["MsgCreateOrUpdateParticipantSession", "MsgSetParticipantOPToValidated"];
+
+/// The reason for which a participant has no place.
+enum PlaceError {
+    /// The place is not known.
+    Gap(PlaceGap),
+    /// The registry cannot be read.
+    Unread(WriteStop),
+}
+
+impl PlaceError {
+    /// The reason for the setup. Fails when the registry could not be read.
+    fn into_missing(self) -> Result<MissingPlace, WriteStop> {
+        match self {
+            Self::Gap(gap) => Ok(gap.into()),
+            Self::Unread(stop) => Err(stop),
+        }
+    }
+}
+
+impl From<PlaceGap> for PlaceError {
+    fn from(gap: PlaceGap) -> Self {
+        Self::Gap(gap)
+    }
+}
+
+impl<S: Into<WriteStop>> From<S> for PlaceError {
+    fn from(stop: S) -> Self {
+        Self::Unread(stop.into())
+    }
+}
+
 impl SetupSource<'_> {
     async fn essential(&self, essential: EssentialCredential) -> Result<EssentialSource, MissingPlace> {
         let found =
@@ -66,7 +97,10 @@ impl SetupSource<'_> {
         let schemas = source.as_ref().map(|source| vec![source.schema.schema.id]).unwrap_or_default();
         let place = match source {
             Err(reason) => Err(reason),
-            Ok(source) => self.issuer_place(source.schema, participants, now).await?,
+            Ok(source) => match self.issuer_place(source.schema, participants, now).await {
+                Ok(place) => Ok(place),
+                Err(error) => Err(error.into_missing()?),
+            },
         };
         // Without a schema no participant can be the wanted one.
         let schemas = if schemas.is_empty() { vec![0] } else { schemas };
@@ -85,14 +119,14 @@ impl SetupSource<'_> {
         schema: SchemaOnChain,
         participants: &[Participant],
         now: &Timestamp,
-    ) -> Result<Result<ParticipantPlace, MissingPlace>, WriteStop> {
+    ) -> Result<ParticipantPlace, PlaceError> {
         let role = match schema.schema.issuer_onboarding_mode() {
             IssuerOnboardingMode::GrantorOnboardingProcess => ParticipantRole::IssuerGrantor,
             _ => ParticipantRole::Ecosystem,
         };
         let id = schema.schema.id;
         if let Some(validator) = self.known_validator(participants, ParticipantRole::Issuer, &[id], now).await? {
-            return Ok(Ok(self.place(schema, validator, ParticipantRole::Issuer).await?));
+            return Ok(self.place(schema, validator, ParticipantRole::Issuer).await?);
         }
         let mut found = usable(self.registry().participants_of(id, role).await?, now);
         // Of several roots of one ecosystem the one that lasts longest is as good as each other.
@@ -100,10 +134,9 @@ impl SetupSource<'_> {
             found.sort_by_key(|one| one.effective_until.map_or(i64::MAX, |until| until.seconds));
             found.drain(..found.len().saturating_sub(1));
         }
-        match choose(found, &format!("{} participant of schema {id}", role.as_str_name()), "apply to one of them") {
-            Ok(validator) => Ok(Ok(self.place(schema, validator, ParticipantRole::Issuer).await?)),
-            Err(gap) => Ok(Err(gap.into())),
-        }
+        let kind = format!("{} participant of schema {id}", role.as_str_name());
+        let validator = choose(found, &kind, "apply to one of them")?;
+        Ok(self.place(schema, validator, ParticipantRole::Issuer).await?)
     }
 
     /// The HOLDER participant by which the document is resolved again, and by which others issue credentials to the DID.
@@ -123,7 +156,11 @@ impl SetupSource<'_> {
             is_validator_fixed,
         };
         if let Some(id) = options.apply_to {
-            return Ok(wanted(self.named_place(id, now).await?, Vec::new(), true));
+            let place = match self.named_place(id, now).await {
+                Ok(place) => Ok(place),
+                Err(error) => Err(error.into_missing()?),
+            };
+            return Ok(wanted(place, Vec::new(), true));
         }
         let (essential, issuer) = match self.mode {
             CredentialMode::Delegated { parent, .. } => (EssentialCredential::Service, Some(parent.as_str())),
@@ -168,17 +205,17 @@ impl SetupSource<'_> {
     }
 
     /// The place under a participant that a person has named.
-    async fn named_place(&self, id: u64, now: &Timestamp) -> Result<Result<ParticipantPlace, MissingPlace>, WriteStop> {
+    async fn named_place(&self, id: u64, now: &Timestamp) -> Result<ParticipantPlace, PlaceError> {
         let found = self.registry().participant(id).await?;
         let is_issuer = |one: &Participant| one.role() == ParticipantRole::Issuer;
         let usable = usable(found.into_iter().filter(is_issuer).collect(), now);
         let Some(validator) = usable.into_iter().next() else {
-            return Ok(Err(PlaceGap::NamedInactive { id }.into()));
+            return Err(PlaceGap::NamedInactive { id }.into());
         };
         let Some(schema) = self.registry().schema(validator.schema_id).await? else {
-            return Ok(Err(PlaceGap::NamedWithoutSchema { id }.into()));
+            return Err(PlaceGap::NamedWithoutSchema { id }.into());
         };
-        Ok(Ok(self.place(schema, validator, ParticipantRole::Holder).await?))
+        Ok(self.place(schema, validator, ParticipantRole::Holder).await?)
     }
 
     async fn place(

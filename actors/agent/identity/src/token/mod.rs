@@ -10,7 +10,7 @@ mod core;
 mod tests;
 
 use svc_agent_core::error::Refusal;
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, supervision::ChildSpec};
+use svc_kit::{ActorMessage, AskError, CallError, Handle, ReplyPort, supervision::ChildSpec};
 use svc_wire::secret::SecretString;
 
 pub use self::core::{LoginChallenge, LoginProof, LoginRules, TokenCheck};
@@ -75,13 +75,13 @@ impl TokenIssuerHandle {
     }
 
     /// Makes a challenge for an account; never says whether the account may log in.
-    pub async fn challenge(&self, account: String) -> Result<Result<LoginChallenge, Refusal>, AskError> {
-        self.0.ask(|reply| Msg::Challenge { account, reply }).await
+    pub async fn challenge(&self, account: String) -> Result<LoginChallenge, CallError<Refusal>> {
+        self.0.ask(|reply| Msg::Challenge { account, reply }).await?.map_err(CallError::Refused)
     }
 
     /// Exchanges a signed challenge for a token.
-    pub async fn redeem(&self, proof: LoginProof) -> Result<Result<AccessToken, Refusal>, AskError> {
-        self.0.ask(|reply| Msg::Redeem { proof, reply }).await
+    pub async fn redeem(&self, proof: LoginProof) -> Result<AccessToken, CallError<Refusal>> {
+        self.0.ask(|reply| Msg::Redeem { proof, reply }).await?.map_err(CallError::Refused)
     }
 
     /// Looks a token up.

@@ -14,7 +14,7 @@ use svc_didcomm::{
     access::{DropReason, HeardAnswer, OpenRequest, TooManyRequests},
     protocol::endpoint_access::{AccessFrame, AccessGrant},
 };
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, supervision::ChildSpec};
+use svc_kit::{ActorMessage, AskError, CallError, Handle, ReplyPort, supervision::ChildSpec};
 use svc_wire::endpoint_access::Material;
 use tokio::sync::oneshot;
 
@@ -126,14 +126,11 @@ impl AccessAskerHandle {
     }
 
     /// Notes a request that is about to be sent; its answer comes by the receiver.
-    pub async fn ask(
-        &self,
-        open: OpenRequest,
-    ) -> Result<Result<oneshot::Receiver<HeardAnswer>, TooManyRequests>, AskError> {
+    pub async fn ask(&self, open: OpenRequest) -> Result<oneshot::Receiver<HeardAnswer>, CallError<TooManyRequests>> {
         let (waiter, answer) = oneshot::channel();
         let open = Box::new(open);
         let asked = self.0.ask_within(TABLE_TIME, |reply| Msg::Ask { open, waiter, reply }).await?;
-        Ok(asked.map(|()| answer))
+        asked.map(|()| answer).map_err(CallError::Refused)
     }
 
     /// Takes a frame of a peer.

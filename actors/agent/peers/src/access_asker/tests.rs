@@ -45,7 +45,7 @@ fn grant(id: &str) -> AccessFrame {
 #[tokio::test]
 async fn a_caller_gets_the_grant_that_it_asked_for_and_the_next_one_gets_it_from_memory() {
     let (asker, supervisor) = start().await;
-    let answer = asker.ask(open("1")).await.expect("up").expect("room");
+    let answer = asker.ask(open("1")).await.expect("up, with room");
     asker.hear("did:web:thief.example", grant("1"));
     asker.hear(PEER, grant("2"));
     asker.hear(PEER, grant("1"));
@@ -68,7 +68,7 @@ async fn a_caller_gets_the_grant_that_it_asked_for_and_the_next_one_gets_it_from
 async fn a_revoked_grant_is_not_held_and_a_death_forgets_all() {
     let (asker, supervisor) = start().await;
     for id in ["1", "2"] {
-        let answer = asker.ask(open(id)).await.expect("up").expect("room");
+        let answer = asker.ask(open(id)).await.expect("up, with room");
         asker.hear(PEER, grant(id));
         answer.await.expect("an answer");
         asker.settle(id, Some(URL.into())).await.expect("up").0.expect("taken");
@@ -78,7 +78,7 @@ async fn a_revoked_grant_is_not_held_and_a_death_forgets_all() {
     asker.hear(PEER, revoked("1"));
     let held = async || asker.held(ENDPOINT, &(None, None), URL).await.expect("up").map(|grant| grant.id);
     assert_eq!(held().await, Some("2".into()));
-    let waiting = asker.ask(open("3")).await.expect("up").expect("room");
+    let waiting = asker.ask(open("3")).await.expect("up, with room");
     assert!(asker.0.kill());
     assert!(waiting.await.is_err(), "a caller hears of the death");
     loop {

@@ -179,7 +179,7 @@ impl AccessGranterHandle {
     /// Makes every token of before void, and takes their grants back. Returns when that is durable.
     pub async fn void(&self) -> Result<(), Refusal> {
         let voided = self.parts.store.void_access_tokens(wall_clock::now().seconds).await;
-        self.parts.guard.note_write(voided.is_ok());
+        self.parts.guard.note_result(&voided);
         self.list.forget().await;
         let valid_from = voided.map_err(|error| store_failed(&error))?;
         // No token is valid any more. If this fails, the sweep takes the other grants back.
@@ -238,7 +238,7 @@ impl GranterParts {
     ) -> Result<Vec<StoredGrant>, AgentStoreError> {
         let now = wall_clock::now().seconds;
         let revoked = self.store.revoke_grants(ids, reason, now, &self.limits).await;
-        self.guard.note_write(revoked.is_ok());
+        self.guard.note_result(&revoked);
         list.forget().await;
         let RevokedGrants { grants, has_event } = revoked?;
         if !grants.is_empty() {

@@ -59,7 +59,7 @@ impl ActorBehaviour for Courier {
                 state.core.sent(&result, wall_clock::now().seconds, fastrand::f64())
             }
             Msg::Settled(settled) => {
-                state.args.guard.note_write(settled.is_ok());
+                state.args.guard.note_result(&settled);
                 if let Err(error) = &settled {
                     tracing::warn!(%error, "deliveries cannot be settled; they may be repeated");
                 }

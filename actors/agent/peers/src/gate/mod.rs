@@ -238,8 +238,10 @@ impl TrustGate {
             return Ok(TrustDecision { reasons, ..TrustDecision::against("", "", self.ttl) });
         };
         let (participant, against) = match self.confirm(did, &claim).await? {
-            Ok(participant) => (participant, None),
-            Err(reason) => (claim.services.first().copied().unwrap_or_default(), Some(reason)),
+            Confirmation::Confirmed { participant } => (participant, None),
+            Confirmation::Contradicted { code, message } => {
+                (claim.services.first().copied().unwrap_or_default(), Some((code, message)))
+            }
         };
         if let Some((code, message)) = &against {
             tracing::warn!(participant, code, message, "the indexer calls a peer trusted, and the node does not agree");
@@ -249,9 +251,8 @@ impl TrustGate {
         Ok(TrustDecision { is_trusted, participant: Some(participant), reasons, expires_at, lasts })
     }
 
-    /// Returns the participant of the service credential that the node confirms, or the reason for which it confirms none. The indexer may
-    /// rely on other ecosystems than this agent.
-    async fn confirm(&self, did: &str, claim: &TrustClaim) -> Result<Result<u64, (String, String)>, UnknownVerdict> {
+    /// Compares the claim with the node. The indexer may rely on other ecosystems than this agent.
+    async fn confirm(&self, did: &str, claim: &TrustClaim) -> Result<Confirmation, UnknownVerdict> {
         let account = self.account()?;
         let registry = NodeRegistry(&account);
         let now = timestamp::unix_nanos(&account.chain_time());
@@ -262,11 +263,12 @@ impl TrustGate {
             let active = found.filter(|one| one.did == did && state_of(one, now) == ParticipantState::Active);
             let Some(active) = active else {
                 let message = format!("participant {participant} of the DID is not active at the node");
-                against.get_or_insert(("participant_not_active".to_owned(), message));
+                let code = "participant_not_active".to_owned();
+                against.get_or_insert(Confirmation::Contradicted { code, message });
                 continue;
             };
             match self.essential_at(&registry, active.schema_id).await? {
-                Ok(EssentialCredential::Service) => {
+                SchemaKind::Essential(EssentialCredential::Service) => {
                     confirmed = Some(participant);
                     break;
                 }
@@ -275,45 +277,78 @@ impl TrustGate {
                 }
             }
         }
-        let Some(confirmed) = confirmed else { return Ok(Err(against.unwrap_or_default())) };
+        let Some(participant) = confirmed else {
+            // A claim names one service at least.
+            let unnamed = || Confirmation::Contradicted { code: String::new(), message: String::new() };
+            return Ok(against.unwrap_or_else(unnamed));
+        };
         // Indexers before draft 12 do not name the credential of the party behind the service.
         let mut against = None;
         for schema_id in claim.operator_schemas.iter().copied() {
             match self.essential_at(&registry, schema_id).await? {
-                Ok(EssentialCredential::Organization | EssentialCredential::Persona) => return Ok(Ok(confirmed)),
+                SchemaKind::Essential(EssentialCredential::Organization | EssentialCredential::Persona) => {
+                    return Ok(Confirmation::Confirmed { participant });
+                }
                 found => {
                     against.get_or_insert(not_relied_on("organizations or persons", schema_id, found));
                 }
             }
         }
-        Ok(against.map_or(Ok(confirmed), Err))
+        Ok(against.unwrap_or(Confirmation::Confirmed { participant }))
     }
 
-    /// The kind of an essential schema of the node; or the DID of its ecosystem where it is none for this agent.
-    async fn essential_at(
-        &self,
-        registry: &NodeRegistry<'_>,
-        schema_id: u64,
-    ) -> Result<Result<EssentialCredential, String>, UnknownVerdict> {
+    /// The kind of a schema of the node for this agent.
+    async fn essential_at(&self, registry: &NodeRegistry<'_>, schema_id: u64) -> Result<SchemaKind, UnknownVerdict> {
         let schema = registry.schema(schema_id).await.map_err(unreadable)?;
         let essential = schema.as_ref().and_then(|schema| schema.essential(&self.essential_schemas));
-        Ok(essential.ok_or_else(|| schema.map(|schema| schema.ecosystem_did).unwrap_or_default()))
+        let ecosystem = || schema.map(|schema| schema.ecosystem_did).unwrap_or_default();
+        Ok(essential.map_or_else(|| SchemaKind::Other { ecosystem: ecosystem() }, SchemaKind::Essential))
     }
+}
+
+/// The answer of the node to a claim of the indexer.
+enum Confirmation {
+    /// The node agrees.
+    Confirmed {
+        /// The participant of the service credential.
+        participant: u64,
+    },
+    /// It does not.
+    Contradicted {
+        /// The code of the reason.
+        code: String,
+        /// The reason, for people.
+        message: String,
+    },
+}
+
+/// A schema, as this agent relies on its ecosystem.
+enum SchemaKind {
+    /// An essential schema.
+    Essential(EssentialCredential),
+    /// None, or one of an ecosystem that is not relied on.
+    Other {
+        /// DID of its ecosystem.
+        ecosystem: String,
+    },
 }
 
 fn unreadable(error: NodeClientError) -> UnknownVerdict {
     UnknownVerdict(format!("node: {error}"))
 }
 
-fn not_relied_on(of: &str, schema_id: u64, found: Result<EssentialCredential, String>) -> (String, String) {
+fn not_relied_on(of: &str, schema_id: u64, found: SchemaKind) -> Confirmation {
     let found = match found {
-        Ok(other) => format!("it is one of {}", other.as_str()),
-        Err(ecosystem) => format!(
+        SchemaKind::Essential(other) => format!("it is one of {}", other.as_str()),
+        SchemaKind::Other { ecosystem } => format!(
             "its ecosystem is {ecosystem}; SVC_ESSENTIAL_ECOSYSTEMS, or else TRUSTED_ECS_ECOSYSTEM_DIDS, names those \
              that are relied on"
         ),
     };
-    ("ecosystem_not_allowed".to_owned(), format!("schema {schema_id} is no essential schema of {of} here: {found}"))
+    Confirmation::Contradicted {
+        code: "ecosystem_not_allowed".to_owned(),
+        message: format!("schema {schema_id} is no essential schema of {of} here: {found}"),
+    }
 }
 
 /// Whether a registry can call a DID trusted: only a public one has participants and presents credentials.

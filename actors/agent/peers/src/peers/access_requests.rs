@@ -6,13 +6,13 @@ use svc_agent_core::{
     error::{AgentPart, DenialDetails, Refusal, RefusalCode},
     peer_tag::peer_tag,
 };
-use svc_agent_store::{queue_refused, store_failed};
+use svc_agent_store::{queue_failed, store_failed};
 use svc_didcomm::{
     access::{HeardAnswer, OpenRequest},
     endpoint::endpoints,
     protocol::endpoint_access::{AccessGrant, AccessRequest, DenyCode, frame_message},
 };
-use svc_kit::{AskError, wall_clock};
+use svc_kit::{AskError, CallError, wall_clock};
 use svc_otel::{metrics, trace};
 use svc_wire::{
     endpoint_access::{MAX_SCOPES, Material, endpoint_url, is_scope},
@@ -155,16 +155,17 @@ impl PeerService {
         let content = frame.to_content();
         let endpoint = frame.endpoint.clone();
         let open = OpenRequest { request: frame, deadline: now.saturating_add(wait) + DEADLINE_SLACK };
-        let noted = self.0.parts.asker.ask(open).await.map_err(asker_down)?;
-        let mut answer = noted.map_err(|full| Refusal {
-            retry_after: Some(5),
-            ..Refusal::new(RefusalCode::InvalidState, full.to_string())
+        let mut answer = self.0.parts.asker.ask(open).await.map_err(|error| match error {
+            CallError::Unanswered(error) => asker_down(error),
+            CallError::Refused(full) => {
+                Refusal { retry_after: Some(5), ..Refusal::new(RefusalCode::InvalidState, full.to_string()) }
+            }
         })?;
         let message_id = Uuid::new_v4().to_string();
         let message = frame_message(&message_id, &content, None, now, Some(now + REQUEST_SECONDS));
         let queued = self.0.parts.store.queue_message(connection_id, &message, now, &self.0.limits).await;
-        self.0.parts.guard.note_write(queued.is_ok());
-        queued.map_err(|error| store_failed(&error))?.map_err(queue_refused)?;
+        self.0.parts.guard.note_result(&queued);
+        queued.map_err(queue_failed)?;
         self.message_queued(connection_id, &peer).await;
         loop {
             let heard = match timeout_at(deadline, answer).await {

@@ -5,7 +5,7 @@ use svc_agent_core::{
     peers::{ExchangeFilter, ExchangeState, PeerEvent, StoredExchange},
 };
 use svc_agent_identity::credentials::CredentialHandle;
-use svc_agent_store::{queue_refused, store_failed};
+use svc_agent_store::{queue_failed, store_failed};
 use svc_didcomm::{
     Message,
     protocol::{
@@ -50,7 +50,7 @@ impl PeerService {
     /// Removes an exchange; a stored credential stays.
     pub async fn delete_exchange(&self, id: &str) -> Result<(), Refusal> {
         let removed = self.0.parts.store.remove_exchange(id).await;
-        self.0.parts.guard.note_write(removed.is_ok());
+        self.0.parts.guard.note_result(&removed);
         if removed.map_err(|error| store_failed(&error))? { Ok(()) } else { Err(unknown_exchange(id)) }
     }
 
@@ -116,8 +116,8 @@ impl PeerService {
         let after = StoredExchange { state, error, updated_at: now_millis(), ..before.clone() };
         let event = Some(PeerEvent::exchange(&after));
         let moved = self.0.parts.store.move_exchange(before.state, &after, &message, event, &self.0.limits).await;
-        self.0.parts.guard.note_write(moved.is_ok());
-        match moved.map_err(|error| store_failed(&error))?.map_err(queue_refused)? {
+        self.0.parts.guard.note_result(&moved);
+        match moved.map_err(queue_failed)? {
             true => {
                 self.notify_courier();
                 let connection = self.connection(&after.connection_id).await?;

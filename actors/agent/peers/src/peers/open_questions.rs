@@ -7,7 +7,7 @@ use std::{
 };
 
 use svc_agent_core::error::Refusal;
-use svc_agent_store::store_failed;
+use svc_agent_store::{QueueError, store_failed};
 use svc_didcomm::{
     Message,
     protocol::discover_features::{Disclosure, query_message},
@@ -82,10 +82,12 @@ impl PeerService {
         let end = now.saturating_add(i64::try_from(patience.as_secs()).unwrap_or(i64::MAX));
         let message = Message { expires_time: Some(end), ..query_message(&asked.id, ASKED_PROTOCOLS) };
         let queued = self.0.parts.store.queue_message(connection_id, &message, now, &self.0.limits).await;
-        self.0.parts.guard.note_write(queued.is_ok());
-        // The message that follows meets the same refusal.
-        if queued.map_err(|error| store_failed(&error))?.is_err() {
-            return Ok(None);
+        self.0.parts.guard.note_result(&queued);
+        match queued {
+            Ok(()) => {}
+            // The message that follows meets the same refusal.
+            Err(QueueError::Refused(_)) => return Ok(None),
+            Err(QueueError::Store(error)) => return Err(store_failed(&error)),
         }
         self.message_queued(connection_id, &connection.connection.public_did).await;
         let answered = timeout(patience, answered).await.ok().and_then(Result::ok);

@@ -10,7 +10,7 @@ use svc_agent_core::{
         StoredConnection, Verdict,
     },
 };
-use svc_agent_store::{PrivateKey, QueueRefusal, queue_refused, store_failed};
+use svc_agent_store::{PrivateKey, QueueError, QueueRefusal, queue_failed, queue_refused, store_failed};
 use svc_didcomm::{
     connection::Connection,
     delivery::DeliveryState,
@@ -112,7 +112,7 @@ impl PeerService {
             updated_at: now,
         };
         let stored = self.0.parts.store.add_connection_with_event(&added, &self.0.limits).await;
-        self.0.parts.guard.note_write(stored.is_ok());
+        self.0.parts.guard.note_result(&stored);
         let stored = stored.map_err(|error| store_failed(&error))?;
         self.notify_courier();
         Ok(stored)
@@ -134,7 +134,7 @@ impl PeerService {
     pub async fn delete_connection(&self, id: &str) -> Result<(), Refusal> {
         let removed = self.0.parts.store.remove_connection(id).await;
         self.0.known_peers.note_change();
-        self.0.parts.guard.note_write(removed.is_ok());
+        self.0.parts.guard.note_result(&removed);
         let removed = removed.map_err(|error| store_failed(&error))?;
         if removed { Ok(()) } else { Err(unknown_connection(id)) }
     }
@@ -160,11 +160,14 @@ impl PeerService {
             delivery: Some(DeliveryState::Waiting),
         };
         let queued = self.0.parts.store.queue_basic_message(&record, &self.0.limits).await;
-        self.0.parts.guard.note_write(queued.is_ok());
-        let public_did = match queued.map_err(|error| store_failed(&error))? {
+        self.0.parts.guard.note_result(&queued);
+        let public_did = match queued {
             Ok(public_did) => public_did,
             // A connection that is not there has not ended either.
-            Err(refusal) => return Err(self.connection(connection_id).await.err().unwrap_or(queue_refused(refusal))),
+            Err(QueueError::Refused(refusal)) => {
+                return Err(self.connection(connection_id).await.err().unwrap_or(queue_refused(refusal)));
+            }
+            Err(QueueError::Store(error)) => return Err(store_failed(&error)),
         };
         self.note_record();
         self.message_queued(connection_id, &public_did).await;
@@ -215,8 +218,8 @@ impl PeerService {
         let id = out_of_band_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
         let (message, now) = (invitation.to_message(&id), wall_clock::now().seconds);
         let queued = self.0.parts.store.queue_message(&request.connection_id, &message, now, &self.0.limits).await;
-        self.0.parts.guard.note_write(queued.is_ok());
-        queued.map_err(|error| store_failed(&error))?.map_err(queue_refused)?;
+        self.0.parts.guard.note_result(&queued);
+        queued.map_err(queue_failed)?;
         self.message_queued(&connection.connection.id, &connection.connection.public_did).await;
         Ok(SentInvitation { id, out_of_band_id })
     }
@@ -255,7 +258,7 @@ impl PeerService {
         };
         let key = PrivateKey { name: peer.short, version: 1, secret };
         let stored = self.0.parts.store.add_own_peer_did(published.document.did(), &own, &key, now_millis()).await;
-        self.0.parts.guard.note_write(stored.is_ok());
+        self.0.parts.guard.note_result(&stored);
         stored.map_err(|error| store_failed(&error))?;
         Ok(own)
     }

@@ -9,7 +9,9 @@ use svc_agent_core::{
     peer_tag::peer_tag,
     peers::Verdict,
 };
-use svc_agent_store::{AgentStoreError, ArrivedMessage, FlowPart, QueuedMessage, SentMessage, TakenMessage};
+use svc_agent_store::{
+    AgentStoreError, ArrivalError, ArrivedMessage, FlowPart, QueuedMessage, SentMessage, TakenMessage,
+};
 use svc_didcomm::{
     Message,
     delivery::Repetition,
@@ -25,7 +27,7 @@ use super::{
     applicant::is_opening,
     arrival_outcome::{ArrivalOutcome, JudgedMessage},
     flow_facts::UnknownFacts,
-    service::{PeerService, RETRY_SECONDS, known_protocol},
+    service::{PeerService, known_protocol},
     settings::PeerAdmission,
 };
 use crate::peer_session::{PeerWork, PreparedMessage, ProvenMessage, SendEnd, TakenReceipt};
@@ -196,14 +198,18 @@ impl PeerService {
         if arrived.prior.is_some() {
             inner.known_peers.note_change();
         }
-        inner.parts.guard.note_write(taken.is_ok());
-        match taken {
-            Ok(Ok(taken)) => Ok(taken),
-            Ok(Err(refusal)) => {
+        inner.parts.guard.note_result(&taken);
+        taken.map_err(|error| self.not_stored(error))
+    }
+
+    /// Counts a message, or the end of a connection, of which nothing is stored; returns its outcome.
+    fn not_stored(&self, error: ArrivalError) -> ArrivalOutcome {
+        match error {
+            ArrivalError::Refused(refusal) => {
                 self.note_refusal(refusal);
-                Err(ArrivalOutcome::Refused)
+                ArrivalOutcome::Refused
             }
-            Err(error) => Err(self.refuse(ArrivalOutcome::StoreFailed, "store", &error)),
+            ArrivalError::Store(error) => self.refuse(ArrivalOutcome::StoreFailed, "store", &error),
         }
     }
 
@@ -273,23 +279,17 @@ impl PeerService {
         let inner = &self.0;
         let ended = inner.parts.store.end_connection(recipient, prior, now_millis(), &inner.limits).await;
         inner.known_peers.note_change();
-        inner.parts.guard.note_write(ended.is_ok());
-        match ended {
-            Ok(Ok(has_event)) => {
+        inner.parts.guard.note_result(&ended);
+        let outcome = match ended {
+            Ok(has_event) => {
                 if has_event {
                     self.notify_courier();
                 }
-                Receipt::Taken
+                ArrivalOutcome::Stored
             }
-            Ok(Err(refusal)) => {
-                self.note_refusal(refusal);
-                Receipt::Refused
-            }
-            Err(error) => {
-                inner.refusals.note("store", &error);
-                Receipt::Unavailable { retry_after: RETRY_SECONDS }
-            }
-        }
+            Err(error) => self.not_stored(error),
+        };
+        outcome.receipt()
     }
 
     async fn settle_and_read(

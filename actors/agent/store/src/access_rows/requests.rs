@@ -71,22 +71,24 @@ pub async fn answer_request(
     (peer, connection_id, thread): (&str, &str, &str),
     now: i64,
 ) -> Result<AccessAnswer, AgentStoreError> {
-    let granted = match (&part.request, &part.decision) {
+    let decision = match (&part.request, &part.decision) {
         (Some(request), Ok(offered)) => grant(connection, request, offered, (peer, connection_id), now).await?,
-        (_, Err(denied)) => Err(denied.clone()),
+        (_, Err(denied)) => GrantDecision::Denied(denied.clone()),
         (None, Ok(_)) => return Err(AgentStoreError::CorruptRow("a grant without a request".to_owned())),
     };
     let id = Uuid::new_v4().to_string();
-    Ok(match granted {
-        Ok((grant, is_new)) => {
-            let message = Message {
-                created_time: Some(now),
-                expires_time: Some(grant.expires_at),
-                ..Message::new(id, basic_message::MESSAGE, json!({GRANT_MEMBER: grant.id})).in_thread(thread)
-            };
-            AccessAnswer { message, grant: is_new.then_some(grant), outcome: AccessOutcome::Granted }
-        }
-        Err(denied) => {
+    Ok(match decision {
+        GrantDecision::New(grant) => AccessAnswer {
+            message: grant_message(id, &grant, thread, now),
+            grant: Some(grant),
+            outcome: AccessOutcome::Granted,
+        },
+        GrantDecision::Known(grant) => AccessAnswer {
+            message: grant_message(id, &grant, thread, now),
+            grant: None,
+            outcome: AccessOutcome::Granted,
+        },
+        GrantDecision::Denied(denied) => {
             let denial = AccessDenial {
                 id: part.request_id.clone(),
                 endpoint: part.request.as_ref().map(|request| request.endpoint.clone()),
@@ -100,14 +102,33 @@ pub async fn answer_request(
     })
 }
 
-/// The grant for a request, and whether it is new.
+/// The message that stands for the frame of a grant.
+fn grant_message(id: String, grant: &StoredGrant, thread: &str, now: i64) -> Message {
+    Message {
+        created_time: Some(now),
+        expires_time: Some(grant.expires_at),
+        ..Message::new(id, basic_message::MESSAGE, json!({GRANT_MEMBER: grant.id})).in_thread(thread)
+    }
+}
+
+/// The decision about a request by the rows of grants.
+enum GrantDecision {
+    /// Its grant is new.
+    New(StoredGrant),
+    /// The request was granted before.
+    Known(StoredGrant),
+    /// It is denied.
+    Denied(Denied),
+}
+
+/// Decides about a request that the facts of the moment allow.
 async fn grant(
     connection: &mut AnyConnection,
     request: &AccessRequest,
     offered: &OfferedGrant,
     (peer, connection_id): (&str, &str),
     now: i64,
-) -> Result<Result<(StoredGrant, bool), Denied>, AgentStoreError> {
+) -> Result<GrantDecision, AgentStoreError> {
     let sql = format!("SELECT {COLUMNS} FROM access_grant WHERE peer = $1 AND request_id = $2");
     let query = sqlx::query(AssertSqlSafe(sql)).bind(peer.to_owned()).bind(request.id.clone());
     let row = query.fetch_optional(&mut *connection).await?;
@@ -121,10 +142,10 @@ async fn grant(
     });
     let is_known = match judge_row(request, shown.as_ref(), counts, offered.limits) {
         Ok(is_known) => is_known,
-        Err(denied) => return Ok(Err(denied)),
+        Err(denied) => return Ok(GrantDecision::Denied(denied)),
     };
     if let (true, Some(known)) = (is_known, known) {
-        return Ok(Ok((known, false)));
+        return Ok(GrantDecision::Known(known));
     }
     // A token of the second in which all others became void is none of them.
     let issued_at = now.max(valid_from);
@@ -144,7 +165,7 @@ async fn grant(
         revoked_at: None,
         reason: None,
     };
-    Ok(Ok((grant, true)))
+    Ok(GrantDecision::New(grant))
 }
 
 async fn counts(

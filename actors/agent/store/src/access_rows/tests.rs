@@ -63,7 +63,7 @@ async fn ask(
         access: Some(&part),
         now: NOW + at * 1000,
     };
-    match store.take_message(&arrived, &WIDE).await.expect("stored").expect("taken") {
+    match store.take_message(&arrived, &WIDE).await.expect("taken") {
         TakenMessage::New { access, has_record: false, .. } => access,
         other => panic!("{other:?}"),
     }
@@ -201,7 +201,7 @@ async fn a_grant_without_room_for_its_message_is_none() {
         let connection = store.connection_with_peer(THEIRS).await.expect("read").expect("a connection").connection.id;
         let filler = |number: i64| Message { expires_time: None, ..text(&format!("f{number}"), OURS) };
         for number in 0..99 {
-            store.queue_message(&connection, &filler(number), SECONDS, &WIDE).await.expect("stored").expect("room");
+            store.queue_message(&connection, &filler(number), SECONDS, &WIDE).await.expect("room");
         }
         ask(&store, "2", request(2, "mcp"), offered(500, 500), 0).await;
         assert_eq!(grants(&store, None, 0).await.len(), 1);

@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::{
     contents::{self, ContentKind, FlowContent},
     records,
-    writes::{FlowRefusal, FlowWrite, WrittenFlow, write_beginning, write_flow},
+    writes::{FlowWrite, FlowWriteError, WrittenFlow, write_beginning, write_flow},
 };
 use crate::{error::AgentStoreError, sealing::ContentKey};
 
@@ -60,7 +60,7 @@ pub async fn hear(
     key: &ContentKey,
     heard: HeardMessage<'_>,
     limits: &PeerLimits,
-) -> Result<Result<Heard, FlowRefusal>, AgentStoreError> {
+) -> Result<Heard, FlowWriteError> {
     let (message, peer_did) = (heard.arrival.message, heard.arrival.peer_did);
     match heard.arrival.content {
         Content::VtFlow(VtFlow::OnboardingRequest { request, .. } | VtFlow::IssuanceRequest { request, .. }) => {
@@ -68,7 +68,7 @@ pub async fn hear(
         }
         Content::VtFlow(_) => match records::of_thread(connection, peer_did, message.thread()).await? {
             Some(record) => follow(connection, key, &heard, record, limits).await,
-            None => Ok(Ok(Heard::UnknownThread)),
+            None => Ok(Heard::UnknownThread),
         },
         Content::IssueCredential(_) | Content::ProblemReport(_) => {
             for thread in [message.pthid.as_deref(), Some(message.thread())].into_iter().flatten() {
@@ -76,9 +76,9 @@ pub async fn hear(
                     return follow(connection, key, &heard, record, limits).await;
                 }
             }
-            Ok(Ok(Heard::OtherMessage))
+            Ok(Heard::OtherMessage)
         }
-        _ => Ok(Ok(Heard::OtherMessage)),
+        _ => Ok(Heard::OtherMessage),
     }
 }
 
@@ -89,17 +89,17 @@ async fn follow(
     heard: &HeardMessage<'_>,
     record: FlowRecord,
     limits: &PeerLimits,
-) -> Result<Result<Heard, FlowRefusal>, AgentStoreError> {
+) -> Result<Heard, FlowWriteError> {
     match take(&record, &heard.arrival) {
-        Arrived::Ignored => Ok(Ok(Heard::Ignored)),
-        Arrived::Refused(fault) => Ok(Ok(refused(fault, heard.arrival.message))),
+        Arrived::Ignored => Ok(Heard::Ignored),
+        Arrived::Refused(fault) => Ok(refused(fault, heard.arrival.message)),
         Arrived::Changed(progress) => {
             let (mut progress, thread) = (*progress, record.thread_id.as_deref());
             progress.record.connection_id = Some(heard.connection_id.to_owned());
             let had_credential = record.received.is_some();
             let contents = received(&progress.record, heard.arrival.content).filter(|_| !had_credential);
             let write = to_write(connection, key, progress, contents.into_iter().collect(), heard.arrival.now).await?;
-            Ok(write_flow(connection, key, &write, thread, limits).await?.map(|written| Heard::Changed(vec![written])))
+            Ok(Heard::Changed(vec![write_flow(connection, key, &write, thread, limits).await?]))
         }
     }
 }
@@ -111,7 +111,7 @@ async fn hear_request(
     heard: &HeardMessage<'_>,
     request: &FlowRequest,
     limits: &PeerLimits,
-) -> Result<Result<Heard, FlowRefusal>, AgentStoreError> {
+) -> Result<Heard, FlowWriteError> {
     let arrival = &heard.arrival;
     if let Some(record) = records::of_session(connection, &request.participant_session_id).await? {
         return follow(connection, key, heard, record, limits).await;
@@ -131,7 +131,7 @@ async fn hear_request(
     }
     let mut begun = match begin_validation(heard, request, participant_id, &of_participant) {
         Ok(begun) => begun,
-        Err(fault) => return Ok(Ok(refused(fault, arrival.message))),
+        Err(fault) => return Ok(refused(fault, arrival.message)),
     };
     let mut replaced = None;
     if let Some(ending) = of_participant.into_iter().next().filter(is_replaced) {
@@ -145,7 +145,7 @@ async fn hear_request(
     }
     let begun = to_write(connection, key, begun, Vec::new(), arrival.now).await?;
     let written = write_beginning(connection, key, (&begun, replaced.as_ref()), heard.max_per_peer, limits).await?;
-    Ok(written.map(|written| Heard::Changed([Some(written.begun), written.replaced].into_iter().flatten().collect())))
+    Ok(Heard::Changed([Some(written.begun), written.replaced].into_iter().flatten().collect()))
 }
 
 /// The flow that a request under a fresh session begins.

@@ -15,5 +15,5 @@ pub use self::records::FlowFilter;
 pub use self::{
     contents::{ContentKind, FlowContent},
     records::FlowAtTime,
-    writes::{FlowRefusal, FlowWrite, WrittenFlow},
+    writes::{FlowRefusal, FlowWrite, FlowWriteError, WrittenFlow},
 };

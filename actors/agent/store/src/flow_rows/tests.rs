@@ -17,7 +17,7 @@ use svc_didcomm::{
 use super::{
     contents::{ContentKind, FlowContent},
     records::FlowFilter,
-    writes::{FlowRefusal, FlowWrite},
+    writes::{FlowRefusal, FlowWrite, FlowWriteError},
 };
 use crate::{
     OutboxEvent,
@@ -84,18 +84,27 @@ async fn states(store: &crate::AgentStore) -> Vec<String> {
         .collect()
 }
 
+/// The refusal of a change; none when it was stored.
+fn refusal_of<T>(written: Result<T, FlowWriteError>) -> Option<FlowRefusal> {
+    match written {
+        Ok(_) => None,
+        Err(FlowWriteError::Refused(refusal)) => Some(refusal),
+        Err(FlowWriteError::Store(error)) => panic!("{error}"),
+    }
+}
+
 #[tokio::test]
 async fn a_flow_its_messages_and_its_events_are_one_write() {
     on_both(async |store| {
         let key: ContentKey = store.content_key("did:web:ours").await.expect("a key");
         let connection = connect(&store, PEER).await;
         let new = begun("1", "s1", Some(&connection));
-        let written = store.begin_flow(&key, &new, None, 2, &LIMITS).await.expect("works").expect("stored");
+        let written = store.begin_flow(&key, &new, None, 2, &LIMITS).await.expect("stored");
         assert_eq!((&written.record, written.has_message, written.has_event), (&new.progress.record, false, true));
-        let again = store.begin_flow(&key, &begun("2", "s1", None), None, 2, &LIMITS).await.expect("works");
-        assert_eq!(again, Err(FlowRefusal::SessionTaken));
+        let again = store.begin_flow(&key, &begun("2", "s1", None), None, 2, &LIMITS).await;
+        assert_eq!(refusal_of(again), Some(FlowRefusal::SessionTaken));
 
-        let sent = store.change_flow(&key, "1", &LIMITS, |record| opened(record, "t1")).await.expect("works");
+        let sent = store.change_flow(&key, "1", &LIMITS, |record| opened(record, "t1")).await;
         let sent = sent.expect("there is room").expect("it changed");
         assert_eq!((sent.record.state, sent.has_message), (FlowState::OrSent, true));
         assert_eq!(states(&store).await, ["AWAITING_OP", "OR_SENT"]);
@@ -109,7 +118,7 @@ async fn a_flow_its_messages_and_its_events_are_one_write() {
             let message = message_of(&progress.record, Outgoing::OnboardingRequest, "t1b", MessageParts::default());
             Some(FlowWrite { progress, messages: vec![message?], due_at: None, contents: Vec::new() })
         };
-        store.change_flow(&key, "1", &LIMITS, again).await.expect("works").expect("there is room");
+        store.change_flow(&key, "1", &LIMITS, again).await.expect("there is room");
         assert_eq!(store.queued_messages().await.expect("read"), 1);
 
         // The opening message of a flow that ends is not sent any more.
@@ -118,39 +127,32 @@ async fn a_flow_its_messages_and_its_events_are_one_write() {
             assert!(progress.take(&Cause::new(Trigger::FlowsEnd, NOW + 2)));
             Some(FlowWrite { progress, messages: Vec::new(), due_at: None, contents: Vec::new() })
         };
-        store.change_flow(&key, "1", &LIMITS, end).await.expect("works").expect("there is room");
+        store.change_flow(&key, "1", &LIMITS, end).await.expect("there is room");
         assert_eq!(store.queued_messages().await.expect("read"), 0);
-        store
-            .queue_message(&connection, &Message::new("m", "x", json!({})), NOW / 1000, &LIMITS)
-            .await
-            .expect("works")
-            .expect("room");
+        store.queue_message(&connection, &Message::new("m", "x", json!({})), NOW / 1000, &LIMITS).await.expect("room");
 
         // Where a message has no place, nothing of the change is there.
         let full = PeerLimits { outbox_max: 1, ..LIMITS };
-        store
-            .begin_flow(&key, &begun("2", "s2", Some(&connection)), None, 2, &full)
-            .await
-            .expect("works")
-            .expect("stored");
-        let refused = store.change_flow(&key, "2", &full, |record| opened(record, "t2")).await.expect("works");
-        assert_eq!(refused, Err(FlowRefusal::Queue(QueueRefusal::Full)));
+        store.begin_flow(&key, &begun("2", "s2", Some(&connection)), None, 2, &full).await.expect("stored");
+        let refused = store.change_flow(&key, "2", &full, |record| opened(record, "t2")).await;
+        assert_eq!(refusal_of(refused), Some(FlowRefusal::Queue(QueueRefusal::Full)));
         let kept = store.flow_of_session("s2").await.expect("read").expect("there");
         assert_eq!((kept.state, states(&store).await.len()), (FlowState::AwaitingOp, 4));
         let unchanged = store.change_flow(&key, "2", &full, |_| None).await.expect("works");
-        assert_eq!(unchanged, Ok(None));
-        assert_eq!(store.change_flow(&key, "9", &full, |_| None).await.expect("works"), Ok(None), "it is unknown");
+        assert_eq!(unchanged, None);
+        assert_eq!(store.change_flow(&key, "9", &full, |_| None).await.expect("works"), None, "it is unknown");
 
         // The third is one too many, but not in the place of another.
-        store.begin_flow(&key, &begun("5", "s5", None), None, 9, &LIMITS).await.expect("works").expect("stored");
+        store.begin_flow(&key, &begun("5", "s5", None), None, 9, &LIMITS).await.expect("stored");
         let third = begun("3", "s3", None);
-        assert_eq!(store.begin_flow(&key, &third, None, 2, &LIMITS).await.expect("works"), Err(FlowRefusal::PeerFull));
+        let one_too_many = store.begin_flow(&key, &third, None, 2, &LIMITS).await;
+        assert_eq!(refusal_of(one_too_many), Some(FlowRefusal::PeerFull));
         let ended = end(kept).expect("it ends");
-        store.begin_flow(&key, &third, Some(&ended), 2, &LIMITS).await.expect("works").expect("stored");
+        store.begin_flow(&key, &third, Some(&ended), 2, &LIMITS).await.expect("stored");
         let alone = begun("4", "s4", None);
         let not_connected = FlowWrite { messages: vec![Message::new("m", "x", json!({}))], ..alone };
-        let refused = store.begin_flow(&key, &not_connected, None, 9, &LIMITS).await.expect("works");
-        assert_eq!(refused, Err(FlowRefusal::NotConnected));
+        let refused = store.begin_flow(&key, &not_connected, None, 9, &LIMITS).await;
+        assert_eq!(refusal_of(refused), Some(FlowRefusal::NotConnected));
     })
     .await;
 }
@@ -162,9 +164,9 @@ async fn flows_are_found_by_all_that_names_them() {
         let connection = connect(&store, PEER).await;
         for (id, session) in [("1", "s1"), ("2", "s2"), ("3", "s3")] {
             let new = begun(id, session, Some(&connection));
-            store.begin_flow(&key, &new, None, 9, &LIMITS).await.expect("works").expect("stored");
+            store.begin_flow(&key, &new, None, 9, &LIMITS).await.expect("stored");
         }
-        store.change_flow(&key, "2", &LIMITS, |record| opened(record, "t2")).await.expect("works").expect("room");
+        store.change_flow(&key, "2", &LIMITS, |record| opened(record, "t2")).await.expect("room");
         let ids = async |filter: FlowFilter, after: Option<&str>, limit: usize| {
             let found = store.flows(&filter, after, limit).await.expect("read");
             found.into_iter().map(|record| record.id).collect::<Vec<_>>()
@@ -201,7 +203,7 @@ async fn flows_are_found_by_all_that_names_them() {
         store.wake_waiting_flows(NOW + 5).await.expect("works");
         assert!(!store.postpone_flow(&seen, None).await.expect("works"), "it was woken");
         let seen = store.flow_with_time("1").await.expect("read").expect("there");
-        store.change_flow(&key, "1", &LIMITS, |record| opened(record, "t1")).await.expect("works").expect("room");
+        store.change_flow(&key, "1", &LIMITS, |record| opened(record, "t1")).await.expect("room");
         assert!(!store.postpone_flow(&seen, Some(NOW + 9)).await.expect("works"), "it was changed");
         let time = async || store.flow_with_time("1").await.expect("read").expect("there").due_at;
         assert_eq!(time().await, None);
@@ -213,12 +215,12 @@ async fn flows_are_found_by_all_that_names_them() {
         // A participant has one flow that has not ended; the next one may take its place.
         let mut next = begun("4", "s4", None);
         next.progress.record.applicant_participant_id = Some(3);
-        let refused = store.begin_flow(&key, &next, None, 9, &LIMITS).await.expect("works");
-        assert_eq!(refused, Err(FlowRefusal::AlreadyLive));
+        let refused = store.begin_flow(&key, &next, None, 9, &LIMITS).await;
+        assert_eq!(refusal_of(refused), Some(FlowRefusal::AlreadyLive));
         let mut ended = Progress::of(store.flow_of_session("s3").await.expect("read").expect("there"));
         assert!(ended.take(&Cause::new(Trigger::FlowsEnd, NOW + 2)));
         let ended = FlowWrite { progress: ended, messages: Vec::new(), due_at: None, contents: Vec::new() };
-        store.begin_flow(&key, &next, Some(&ended), 9, &LIMITS).await.expect("works").expect("stored");
+        store.begin_flow(&key, &next, Some(&ended), 9, &LIMITS).await.expect("stored");
         let newest = store.flows_of_applicant(Side::Applicant, 3).await.expect("read");
         assert_eq!(newest.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["4", "3"]);
 
@@ -248,7 +250,7 @@ async fn a_content_opens_at_its_own_place_and_survives_a_change_of_the_store_key
             body: json!({"name": "a person"}).to_string(),
         };
         let new = FlowWrite { contents: vec![content.clone()], ..begun("1", "s1", None) };
-        store.begin_flow(&key, &new, None, 9, &LIMITS).await.expect("works").expect("stored");
+        store.begin_flow(&key, &new, None, 9, &LIMITS).await.expect("stored");
         let sealed: String =
             sqlx::query_scalar("SELECT sealed FROM flow_content").fetch_one(store.reader()).await.expect("read");
         assert!(!sealed.contains("person"));

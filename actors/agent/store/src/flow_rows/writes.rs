@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     agent_store::AgentStore,
-    error::AgentStoreError,
+    error::{AgentStoreError, WriteFailure},
     outbox::queue_peer_events,
     peer_rows::{QueueRefusal, add_to_outbox, drop_openings, queued_for, why_refused},
     sealing::ContentKey,
@@ -78,6 +78,29 @@ pub enum FlowRefusal {
     PeerFull,
 }
 
+/// Why the change of a flow was not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowWriteError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(AgentStoreError),
+    /// The change has no place.
+    #[error("the flow has no place for its change: {0:?}")]
+    Refused(FlowRefusal),
+}
+
+impl<E: Into<AgentStoreError>> From<E> for FlowWriteError {
+    fn from(error: E) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl WriteFailure for FlowWriteError {
+    fn is_of_store(&self) -> bool {
+        matches!(self, Self::Store(_))
+    }
+}
+
 /// Stores a flow. `thread_before` is the thread of its opening message so far.
 pub async fn write_flow(
     connection: &mut AnyConnection,
@@ -85,7 +108,7 @@ pub async fn write_flow(
     write: &FlowWrite,
     thread_before: Option<&str>,
     limits: &PeerLimits,
-) -> Result<Result<WrittenFlow, FlowRefusal>, AgentStoreError> {
+) -> Result<WrittenFlow, FlowWriteError> {
     let record = &write.progress.record;
     let seconds = record.updated_at / 1000;
     let mut batch = StatementBatch::default();
@@ -106,27 +129,30 @@ pub async fn write_flow(
     }
     let mut places = Vec::new();
     for message in &write.messages {
-        let Some(connection_id) = &record.connection_id else { return Ok(Err(FlowRefusal::NotConnected)) };
+        let Some(connection_id) = &record.connection_id else {
+            return Err(FlowWriteError::Refused(FlowRefusal::NotConnected));
+        };
         places.push(batch.len());
         add_to_outbox(&mut batch, (connection_id, message), None, seconds, limits);
     }
     let rows = batch.run(connection).await?;
     for place in places {
         if let (None, Some(connection_id)) = (queued_for(&rows[place..])?, &record.connection_id) {
-            return Ok(Err(FlowRefusal::Queue(why_refused(connection, connection_id, limits).await?)));
+            let refusal = why_refused(connection, connection_id, limits).await?;
+            return Err(FlowWriteError::Refused(FlowRefusal::Queue(refusal)));
         }
     }
     let event = |state| PeerEvent::flow(&FlowRecord { state, ..record.clone() }, record.updated_at);
     let events: Vec<PeerEvent> = write.progress.changes.iter().copied().map(event).collect();
     queue_peer_events(connection, &events, seconds, limits.max_events).await?;
-    Ok(Ok(WrittenFlow {
+    Ok(WrittenFlow {
         record: record.clone(),
         has_message: !write.messages.is_empty(),
         has_event: limits.max_events.is_some() && !events.is_empty(),
         due_at: write.due_at,
         changes: write.progress.changes.clone(),
         blocked: record.blocked.as_ref().filter(|one| one.at == record.updated_at).map(|one| one.code.clone()),
-    }))
+    })
 }
 
 /// A flow that has begun, and the one whose place it took.
@@ -144,22 +170,19 @@ pub(super) async fn write_beginning(
     (begun, replaced): (&FlowWrite, Option<&FlowWrite>),
     max_per_peer: u64,
     limits: &PeerLimits,
-) -> Result<Result<WrittenBeginning, FlowRefusal>, AgentStoreError> {
+) -> Result<WrittenBeginning, FlowWriteError> {
     let replaced = match replaced {
         None => None,
         Some(replaced) => {
             let thread = replaced.progress.record.thread_id.as_deref();
-            match write_flow(connection, key, replaced, thread, limits).await? {
-                Ok(ended) => Some(ended),
-                Err(refusal) => return Ok(Err(refusal)),
-            }
+            Some(write_flow(connection, key, replaced, thread, limits).await?)
         }
     };
     if records::count_live(connection, &begun.progress.record.peer_did).await? >= max_per_peer {
-        return Ok(Err(FlowRefusal::PeerFull));
+        return Err(FlowWriteError::Refused(FlowRefusal::PeerFull));
     }
     let begun = write_flow(connection, key, begun, None, limits).await?;
-    Ok(begun.map(|begun| WrittenBeginning { begun, replaced }))
+    Ok(WrittenBeginning { begun, replaced })
 }
 
 impl AgentStore {
@@ -170,19 +193,17 @@ impl AgentStore {
         id: &str,
         limits: &PeerLimits,
         change: impl FnOnce(FlowRecord) -> Option<FlowWrite> + Send,
-    ) -> Result<Result<Option<WrittenFlow>, FlowRefusal>, AgentStoreError> {
+    ) -> Result<Option<WrittenFlow>, FlowWriteError> {
         let mut batch = StatementBatch::default();
         records::ask_of_id(&mut batch, id);
         let (mut transaction, rows) = self.begin_with(&mut batch).await?;
-        let Some(row) = rows.iter().flatten().next() else { return Ok(Ok(None)) };
+        let Some(row) = rows.iter().flatten().next() else { return Ok(None) };
         let record = records::read(row)?;
         let thread = record.thread_id.clone();
-        let Some(write) = change(record) else { return Ok(Ok(None)) };
+        let Some(write) = change(record) else { return Ok(None) };
         let written = write_flow(&mut transaction, key, &write, thread.as_deref(), limits).await?;
-        if written.is_ok() {
-            transaction.commit().await?;
-        }
-        Ok(written.map(Some))
+        transaction.commit().await?;
+        Ok(Some(written))
     }
 
     /// Stores a flow that begins, and the end of one whose place it takes.
@@ -193,23 +214,21 @@ impl AgentStore {
         replaced: Option<&FlowWrite>,
         max_per_peer: u64,
         limits: &PeerLimits,
-    ) -> Result<Result<WrittenFlow, FlowRefusal>, AgentStoreError> {
+    ) -> Result<WrittenFlow, FlowWriteError> {
         let mut transaction = self.begin().await?;
         let record = &begun.progress.record;
         if records::of_session(&mut transaction, &record.session_id).await?.is_some() {
-            return Ok(Err(FlowRefusal::SessionTaken));
+            return Err(FlowWriteError::Refused(FlowRefusal::SessionTaken));
         }
         if let Some(participant) = record.applicant_participant_id {
             let known = records::of_applicant(&mut transaction, record.side, participant).await?;
             let is_replaced = |id: &str| replaced.is_some_and(|write| write.progress.record.id == id);
             if known.iter().any(|flow| !flow.state.is_terminal() && !is_replaced(&flow.id)) {
-                return Ok(Err(FlowRefusal::AlreadyLive));
+                return Err(FlowWriteError::Refused(FlowRefusal::AlreadyLive));
             }
         }
         let written = write_beginning(&mut transaction, key, (begun, replaced), max_per_peer, limits).await?;
-        if written.is_ok() {
-            transaction.commit().await?;
-        }
-        Ok(written.map(|written| written.begun))
+        transaction.commit().await?;
+        Ok(written.begun)
     }
 }

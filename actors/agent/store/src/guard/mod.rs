@@ -11,7 +11,7 @@ mod tests;
 use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 use tokio_util::sync::CancellationToken;
 
-use crate::{AgentStore, AgentStoreError};
+use crate::{AgentStore, AgentStoreError, WriteFailure};
 
 /// The state of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +70,11 @@ impl StoreGuardHandle {
         let args = Args { store, state: handle.state.clone(), lost: handle.lost.clone() };
         let child = ChildSpec::worker::<actor::StoreGuard>(&handle.actor, args);
         (handle, child)
+    }
+
+    /// Tells of the end of a write. A refused one shows that the store works.
+    pub fn note_result<T, E: WriteFailure>(&self, result: &Result<T, E>) {
+        self.note_write(!result.as_ref().is_err_and(WriteFailure::is_of_store));
     }
 
     /// Tells of a write: after a failure, and after the success that follows it, the store is looked at.

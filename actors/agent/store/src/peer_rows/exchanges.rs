@@ -9,7 +9,7 @@ use super::types::read_exchange;
 
 use super::{
     connections::Conditions,
-    outbound::{QueueRefusal, queue_message},
+    outbound::{QueueError, queue_message},
 };
 use crate::{agent_store::AgentStore, columns::to_column, error::AgentStoreError, outbox::queue_peer_events};
 
@@ -97,25 +97,22 @@ impl AgentStore {
         message: &Message,
         event: Option<PeerEvent>,
         limits: &PeerLimits,
-    ) -> Result<Result<bool, QueueRefusal>, AgentStoreError> {
+    ) -> Result<bool, QueueError> {
         let mut transaction = self.begin().await?;
         let sql = "SELECT * FROM credential_exchange WHERE id = $1";
         let row = sqlx::query(sql).bind(exchange.id.clone()).fetch_optional(&mut *transaction).await?;
         let present = row.as_ref().map(read_exchange).transpose()?;
         if present.is_none_or(|present| present.state != from) {
-            return Ok(Ok(false));
+            return Ok(false);
         }
         let now = exchange.updated_at / 1000;
-        let queued = queue_message(&mut transaction, &exchange.connection_id, message, now, limits).await?;
-        if let Err(refusal) = queued {
-            return Ok(Err(refusal));
-        }
+        queue_message(&mut transaction, &exchange.connection_id, message, now, limits).await?.require()?;
         let mut batch = StatementBatch::default();
         put_exchange(&mut batch, exchange);
         batch.run(&mut transaction).await?;
         queue_peer_events(&mut transaction, event.as_slice(), now, limits.max_events).await?;
         transaction.commit().await?;
-        Ok(Ok(true))
+        Ok(true)
     }
 
     /// Removes an exchange. False when there is none.

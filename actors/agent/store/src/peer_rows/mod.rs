@@ -21,6 +21,6 @@ pub(super) use self::{
     outbound::{add_to_outbox, drop_openings, queue_message, queued_for, why_refused},
 };
 pub use self::{
-    outbound::QueueRefusal,
+    outbound::{QueueError, QueueRefusal},
     outbox_turn::{MessageRoute, QueuedMessage, SentMessage},
 };

@@ -13,7 +13,10 @@ use super::{
     outbox_turn::note_next_due,
     records::{forget_oldest, insert_record},
 };
-use crate::{columns::to_column, error::AgentStoreError};
+use crate::{
+    columns::to_column,
+    error::{AgentStoreError, WriteFailure},
+};
 
 /// Why a message does not get into the outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +29,54 @@ pub enum QueueRefusal {
     Full,
 }
 
+/// Why a message was not put into the outbox.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// It has no place there.
+    #[error("the message has no place in the outbox: {0:?}")]
+    Refused(QueueRefusal),
+    /// The store failed.
+    #[error(transparent)]
+    Store(AgentStoreError),
+}
+
+impl<E: Into<AgentStoreError>> From<E> for QueueError {
+    fn from(error: E) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl WriteFailure for QueueError {
+    fn is_of_store(&self) -> bool {
+        matches!(self, Self::Store(_))
+    }
+}
+
+/// The outcome of an attempt to put a message into the outbox, within a transaction that may have other work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum QueueOutcome {
+    /// The message waits there.
+    Queued,
+    /// It has no place there, and nothing of it is written.
+    Refused(QueueRefusal),
+}
+
+impl QueueOutcome {
+    /// Whether the message waits there.
+    pub fn is_queued(self) -> bool {
+        self == Self::Queued
+    }
+
+    /// Fails when the message has no place.
+    pub fn require(self) -> Result<(), QueueError> {
+        match self {
+            Self::Queued => Ok(()),
+            Self::Refused(refusal) => Err(QueueError::Refused(refusal)),
+        }
+    }
+}
+
 /// True once the message with the next number stands in the outbox.
 const IS_QUEUED: &str = "EXISTS (SELECT 1 FROM peer_message WHERE number = (SELECT next_number FROM peer_total))";
 
@@ -36,13 +87,13 @@ pub async fn queue_message(
     message: &Message,
     now: i64,
     limits: &PeerLimits,
-) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
+) -> Result<QueueOutcome, AgentStoreError> {
     let mut batch = StatementBatch::default();
     add_to_outbox(&mut batch, (connection_id, message), None, now, limits);
     let rows = batch.run(connection).await?;
     Ok(match queued_for(&rows)? {
-        Some(_) => Ok(()),
-        None => Err(why_refused(connection, connection_id, limits).await?),
+        Some(_) => QueueOutcome::Queued,
+        None => QueueOutcome::Refused(why_refused(connection, connection_id, limits).await?),
     })
 }
 

@@ -9,7 +9,7 @@ use super::types::read_basic_message;
 
 use super::{
     connections::Conditions,
-    outbound::{QueueRefusal, add_to_outbox, queue_message, queued_for, why_refused},
+    outbound::{QueueError, add_to_outbox, queue_message, queued_for, why_refused},
 };
 use crate::{agent_store::AgentStore, columns::to_column, error::AgentStoreError};
 
@@ -50,17 +50,17 @@ impl AgentStore {
         &self,
         record: &StoredBasicMessage,
         limits: &PeerLimits,
-    ) -> Result<Result<String, QueueRefusal>, AgentStoreError> {
+    ) -> Result<String, QueueError> {
         let now = record.created_at / 1000;
         let message = BasicMessage { content: record.content.clone() }.to_message(&record.id, now);
         let mut batch = StatementBatch::default();
         add_to_outbox(&mut batch, (&record.connection_id, &message), Some(record), now, limits);
         let rows = self.write(&mut batch).await?;
         if let Some(public_did) = queued_for(&rows)? {
-            return Ok(Ok(public_did));
+            return Ok(public_did);
         }
         let mut reader = self.reader().acquire().await?;
-        Ok(Err(why_refused(&mut reader, &record.connection_id, limits).await?))
+        Err(QueueError::Refused(why_refused(&mut reader, &record.connection_id, limits).await?))
     }
 
     /// Puts a message into the outbox that has no record.
@@ -70,11 +70,11 @@ impl AgentStore {
         message: &Message,
         now: i64,
         limits: &PeerLimits,
-    ) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
+    ) -> Result<(), QueueError> {
         let mut transaction = self.begin().await?;
         let queued = queue_message(&mut transaction, connection_id, message, now, limits).await?;
         transaction.commit().await?;
-        Ok(queued)
+        queued.require()
     }
 
     /// Returns basic messages in the order of their ids, behind one of them.

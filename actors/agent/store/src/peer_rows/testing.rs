@@ -7,7 +7,7 @@ use svc_agent_core::{
     peers::{PeerLimits, Verdict},
 };
 use svc_didcomm::{
-    Message, Refusal,
+    Message,
     from_prior::FromPrior,
     protocol::{Content, basic_message::BasicMessage},
 };
@@ -16,7 +16,8 @@ use svc_test_support::postgres_server::PostgresServer;
 use zeroize::Zeroizing;
 
 use crate::{
-    AgentStore, ArrivedMessage, ContentKey, FlowPart, PrivateKey, StoreKey, StoreKeys, StoreSettings, TakenMessage,
+    AgentStore, ArrivalError, ArrivedMessage, ContentKey, FlowPart, PrivateKey, StoreKey, StoreKeys, StoreSettings,
+    TakenMessage,
 };
 
 pub const OURS: &str = "did:web:ours";
@@ -68,7 +69,7 @@ pub async fn take_with(
     message: &Message,
     prior: Option<&FromPrior>,
     limits: &PeerLimits,
-) -> Result<TakenMessage, Refusal> {
+) -> Result<TakenMessage, ArrivalError> {
     let content = Content::read(message);
     let arrived = ArrivedMessage {
         message,
@@ -82,7 +83,7 @@ pub async fn take_with(
         access: None,
         now: NOW,
     };
-    store.take_message(&arrived, limits).await.expect("the store works")
+    store.take_message(&arrived, limits).await
 }
 
 pub async fn take(store: &AgentStore, message: &Message) -> TakenMessage {

@@ -12,7 +12,7 @@ use svc_didcomm::{
 use svc_store::StatementBatch;
 
 use super::{testing::*, *};
-use crate::{AgentStore, OutboxEvent, TakenMessage};
+use crate::{AgentStore, ArrivalError, OutboxEvent, QueueError, TakenMessage};
 
 async fn all_connections(store: &AgentStore) -> Vec<StoredConnection> {
     store.connections(&ConnectionFilter::default(), None, 100).await.expect("read")
@@ -112,7 +112,7 @@ async fn connections_rotate_merge_end_and_are_found_by_every_filter() {
         // A rotation of another DID changes nothing.
         let foreign = prior("did:web:foreign", Some("did:web:third"));
         let refused = take_with(&store, &text("4", "did:web:third"), Some(&foreign), &LIMITS).await;
-        assert_eq!(refused, Err(Refusal::FromPriorIssuer));
+        assert!(matches!(refused, Err(ArrivalError::Refused(Refusal::FromPriorIssuer))), "{refused:?}");
         assert_eq!(all_connections(&store).await, std::slice::from_ref(&merged));
         let other = connect(&store, "did:web:other").await;
         let found = async |filter: ConnectionFilter| {
@@ -136,24 +136,31 @@ async fn connections_rotate_merge_end_and_are_found_by_every_filter() {
         }
         assert_eq!(found(ConnectionFilter { did: Some(OURS.into()), has_ended: Some(false), ..all() }).await.len(), 2);
         let end = prior("did:web:third", None);
-        assert_eq!(store.end_connection(OURS, &end, NOW, &LIMITS).await.expect("works"), Ok(true));
-        assert_eq!(store.end_connection(OURS, &end, NOW, &LIMITS).await.expect("works"), Ok(false), "it has ended");
+        assert!(store.end_connection(OURS, &end, NOW, &LIMITS).await.expect("works"));
+        assert!(!store.end_connection(OURS, &end, NOW, &LIMITS).await.expect("works"), "it has ended");
         assert_eq!(found(ConnectionFilter { has_ended: Some(true), ..all() }).await, std::slice::from_ref(&first));
-        let queued = store.queue_message(&first, &text("x", OURS), SECONDS, &LIMITS).await.expect("works");
-        assert_eq!(queued, Err(QueueRefusal::Ended));
-        let queue_record = async || {
-            store.queue_basic_message(&own_record(&first, "x"), &LIMITS).await.expect("a refusal is no failure")
-        };
-        assert_eq!(queue_record().await, Err(QueueRefusal::Ended));
+        let queued = store.queue_message(&first, &text("x", OURS), SECONDS, &LIMITS).await;
+        assert_eq!(refusal_of(queued), Some(QueueRefusal::Ended));
+        let queue_record = async || refusal_of(store.queue_basic_message(&own_record(&first, "x"), &LIMITS).await);
+        assert_eq!(queue_record().await, Some(QueueRefusal::Ended));
         assert!(
             store.remove_connection(&first).await.expect("works")
                 && !store.remove_connection(&first).await.expect("works")
         );
-        assert_eq!(queue_record().await, Err(QueueRefusal::Ended), "it is gone");
+        assert_eq!(queue_record().await, Some(QueueRefusal::Ended), "it is gone");
         assert!(all_records(&store).await.iter().all(|record| record.connection_id == other));
         assert_eq!((store.queued_messages().await.expect("read"), store.next_due().await.expect("read")), (0, None));
     })
     .await;
+}
+
+/// The refusal of a message; none when it was queued.
+fn refusal_of<T>(queued: Result<T, QueueError>) -> Option<QueueRefusal> {
+    match queued {
+        Ok(_) => None,
+        Err(QueueError::Refused(refusal)) => Some(refusal),
+        Err(QueueError::Store(error)) => panic!("{error}"),
+    }
 }
 
 fn own_record(connection_id: &str, content: &str) -> StoredBasicMessage {
@@ -174,22 +181,17 @@ async fn the_outbox_goes_in_order_and_only_what_was_not_sent_holds_it_up() {
         let connection = connect(&store, THEIRS).await;
         let records: Vec<_> = ["a", "b", "c", "d"].iter().map(|content| own_record(&connection, content)).collect();
         for record in &records {
-            assert_eq!(
-                store
-                    .queue_basic_message(record, &PeerLimits { records_per_connection: 10, ..LIMITS })
-                    .await
-                    .expect("works"),
-                Ok(THEIRS.to_owned())
-            );
+            let limits = PeerLimits { records_per_connection: 10, ..LIMITS };
+            assert_eq!(store.queue_basic_message(record, &limits).await.expect("there is room"), THEIRS);
         }
-        let full = store.queue_basic_message(&own_record(&connection, "e"), &LIMITS).await.expect("works");
-        assert_eq!(full, Err(QueueRefusal::PeerFull));
+        let full = store.queue_basic_message(&own_record(&connection, "e"), &LIMITS).await;
+        assert_eq!(refusal_of(full), Some(QueueRefusal::PeerFull));
         let other = connect(&store, "did:web:other").await;
         for id in ["x", "y"] {
-            assert_eq!(store.queue_message(&other, &text(id, OURS), SECONDS, &LIMITS).await.expect("works"), Ok(()));
+            store.queue_message(&other, &text(id, OURS), SECONDS, &LIMITS).await.expect("there is room");
         }
-        let full = store.queue_message(&other, &text("z", OURS), SECONDS, &LIMITS).await.expect("works");
-        assert_eq!((full, store.queued_messages().await.expect("read")), (Err(QueueRefusal::Full), 6));
+        let full = store.queue_message(&other, &text("z", OURS), SECONDS, &LIMITS).await;
+        assert_eq!((refusal_of(full), store.queued_messages().await.expect("read")), (Some(QueueRefusal::Full), 6));
         let due = store.due_connections(SECONDS, 10).await.expect("read");
         assert_eq!(due.len(), 2);
 
@@ -264,7 +266,7 @@ async fn a_message_over_an_ended_connection_is_looked_after_while_it_is_being_se
     on_both(async |store: AgentStore| {
         let connection = connect(&store, THEIRS).await;
         let record = own_record(&connection, "a");
-        store.queue_basic_message(&record, &LIMITS).await.expect("works").expect("there is room");
+        store.queue_basic_message(&record, &LIMITS).await.expect("there is room");
         let mut batch = StatementBatch::default();
         batch.add("UPDATE peer_connection SET has_ended = 1 WHERE id = $1", [connection.as_str().into()]);
         store.write(&mut batch).await.expect("ended");

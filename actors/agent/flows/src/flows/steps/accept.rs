@@ -12,7 +12,7 @@ use svc_agent_core::{
 use svc_agent_identity::{
     account_write::WritingAccount,
     credential_settings::CredentialForm,
-    credentials::{JudgedCredential, begin_of, import},
+    credentials::{JudgeError, JudgedCredential, begin_of, import},
     document::proof_suite,
     registry::NodeRegistry,
 };
@@ -203,9 +203,10 @@ impl FlowService {
             known_schema: None,
             not_before,
         };
-        let accepted = match issuing.judge.judge(account, judged).await? {
+        let accepted = match issuing.judge.judge(account, judged).await {
             Ok(accepted) => accepted,
-            Err(reason) => return Ok(to_checked(&reason)),
+            Err(JudgeError::Rejected(reason)) => return Ok(to_checked(&reason)),
+            Err(JudgeError::Node(error)) => return Err(error.into()),
         };
         if accepted.schema_id != record.schema_id {
             return Ok(Checked::Refused(format!("the credential is one of schema {}", accepted.schema_id)));

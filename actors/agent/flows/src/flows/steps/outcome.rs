@@ -8,10 +8,8 @@ use svc_agent_identity::{
     account_write::{Block, WriteStop},
     credentials::IssueStop,
 };
-use svc_agent_store::{AgentStoreError, FlowRefusal, QueueRefusal};
+use svc_agent_store::{AgentStoreError, FlowRefusal, FlowWriteError, QueueRefusal};
 use svc_net::upstream::NodeClientError;
-
-use crate::flows::service::ChangeError;
 
 /// Pause behind a step that a node or a server has not answered.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -84,10 +82,10 @@ impl From<IssueStop> for StepStop {
     }
 }
 
-impl From<ChangeError> for StepStop {
-    fn from(error: ChangeError) -> Self {
+impl From<FlowWriteError> for StepStop {
+    fn from(error: FlowWriteError) -> Self {
         match error {
-            ChangeError::Refused(FlowRefusal::NotConnected | FlowRefusal::Queue(QueueRefusal::Ended)) => {
+            FlowWriteError::Refused(FlowRefusal::NotConnected | FlowRefusal::Queue(QueueRefusal::Ended)) => {
                 peer_has_gone()
             }
             error => Self::Failed(error.to_string()),

@@ -84,21 +84,16 @@ pub(in crate::flows) fn failure_of(stop: &WriteStop) -> (String, String) {
 }
 
 impl FlowService {
-    /// The grant to send a validation; the reason against it where the account may not.
+    /// The grant to send a validation. [`WriteStop::Blocked`] where the account may not.
     pub(in crate::flows) async fn validation_grant(
         &self,
         account: &WritingAccount,
         record: &FlowRecord,
-    ) -> Result<Result<AgentGrant, BlockedReason>, WriteStop> {
-        let Some(id) = record.validator_participant_id else { return Ok(Err(BlockedReason::NoParticipant)) };
-        let Some(participant) = NodeRegistry(account).participant(id).await? else {
-            return Ok(Err(BlockedReason::NoParticipant));
-        };
-        match account.read_grant(&WantedGrant::to_validate(record.schema_id, id, participant.role())).await {
-            Ok(grant) => Ok(Ok(grant)),
-            Err(WriteStop::Blocked(block)) => Ok(Err(block.reason)),
-            Err(stop) => Err(stop),
-        }
+    ) -> Result<AgentGrant, WriteStop> {
+        let Some(id) = record.validator_participant_id else { return Err(BlockedReason::NoParticipant.into()) };
+        let participant = NodeRegistry(account).participant(id).await?;
+        let participant = participant.ok_or(BlockedReason::NoParticipant)?;
+        account.read_grant(&WantedGrant::to_validate(record.schema_id, id, participant.role())).await
     }
 
     /// Shows by a simulation that a validation would succeed, and chooses its payer.
@@ -124,9 +119,10 @@ impl FlowService {
         let hash = match write.find_earlier(&silent).await {
             Ok(Some(hash)) => hash,
             Ok(None) => {
-                let grant = match self.validation_grant(&account, record).await? {
+                let grant = match self.validation_grant(&account, record).await {
                     Ok(grant) => grant,
-                    Err(reason) => return self.fail_validation(record, &reason.into()).await,
+                    Err(stop @ WriteStop::Blocked(_)) => return self.fail_validation(record, &stop).await,
+                    Err(stop) => return Err(stop.into()),
                 };
                 let message = message_of(&account, &grant, (applicant, record.is_holder), &validation);
                 let sent = match write.choose_payer(&message, &grant).await {
