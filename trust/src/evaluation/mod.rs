@@ -72,7 +72,7 @@ pub fn evaluate_did(
 /// Why a credential is not accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CredentialError {
-    /// The evidence does not suffice. The caller adds what is missing, as for [`evaluate_did`], and calls again.
+    /// Evidence is missing. The caller adds it, as for [`evaluate_did`], and calls again.
     MissingEvidence(BTreeSet<EvidenceRequest>),
     /// The evidence is complete, and a check rejects the credential.
     Rejected(RejectionReason),

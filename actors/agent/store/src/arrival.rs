@@ -1,129 +1,40 @@
 //! A message of a peer: everything that it changes, in one transaction.
 
-use sqlx::AnyConnection;
+mod connection_end;
+mod values;
+
+use sqlx::any::AnyRow;
 use svc_agent_core::{
-    access::AccessOutcome,
-    flows::HeardFacts,
-    peers::{ConnectionRole, OwnPeerDid, PeerEvent, PeerLimits, Reaction, StoredConnection, Verdict, react},
+    access::{AccessOutcome, StoredGrant},
+    peers::{ConnectionRole, PeerEvent, PeerLimits, Reaction, StoredConnection, StoredExchange, react},
 };
 use svc_didcomm::{
     Message, Refusal,
-    connection::{Arrival, Connection, Placement, end, place},
+    connection::{Arrival, Connection, Placement, place},
     delivery::is_answer,
     flow::{FlowArrival, unknown_flow_message},
-    from_prior::FromPrior,
     peer_did::comparable,
-    protocol::{Content, ContentError},
+    protocol::Content,
 };
-use svc_store::StatementBatch;
+use svc_store::{GroupTransaction, StatementBatch};
 use uuid::Uuid;
 
+pub use self::values::{ArrivalError, ArrivedMessage, FlowPart, TakenMessage};
 use super::{
-    access_rows::{AccessPart, answer_request, insert_grant},
+    access_rows::{answer_request, insert_grant},
     agent_store::AgentStore,
-    error::{AgentStoreError, WriteFailure},
+    error::AgentStoreError,
     flow_rows::{FlowWriteError, Heard, HeardMessage, WrittenFlow, hear},
     outbox::queue_peer_events,
     peer_rows::{
-        connections::{ask_connections, connections_with, insert_connection, merge_connections, update_connection},
+        connections::{ask_connections, insert_connection, merge_connections, update_connection},
         exchanges::{exchange_of_thread, make_room, put_exchange},
         outbound::{has_queued, parse_answer, queue_message, settle_thread},
         records::{forget_oldest, insert_record},
         seen::{SeenBefore, ask_seen, note_answer, note_seen, read_seen},
         types::read_connection,
     },
-    sealing::ContentKey,
 };
-
-/// A message whose sender and recipient are proven.
-pub struct ArrivedMessage<'a> {
-    /// The message.
-    pub message: &'a Message,
-    /// As its protocol reads it.
-    pub content: &'a Result<Content, ContentError>,
-    /// DID of the sender.
-    pub sender: &'a str,
-    /// Our DID that it was encrypted for.
-    pub recipient: &'a str,
-    /// The invitation of that DID.
-    pub invitation: Option<&'a OwnPeerDid>,
-    /// Its `from_prior`, whose signature was verified.
-    pub prior: Option<&'a FromPrior>,
-    /// The decision about the peer.
-    pub verdict: Option<Verdict>,
-    /// The part of flows.
-    pub flows: FlowPart<'a>,
-    /// The part of access, in a request for it.
-    pub access: Option<&'a AccessPart>,
-    /// Milliseconds since the epoch.
-    pub now: i64,
-}
-
-/// The part of flows in a message.
-pub struct FlowPart<'a> {
-    /// The key of their credentials.
-    pub key: &'a ContentKey,
-    /// The conditions that the node shows.
-    pub heard: HeardFacts,
-    /// Flows of one peer that may run.
-    pub max_per_peer: u64,
-    /// Whether a message about no flow is answered.
-    pub answers_unknown: bool,
-}
-
-/// The end of a message that has arrived.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TakenMessage {
-    /// It was handled.
-    New {
-        /// Its connection.
-        connection_id: String,
-        /// Whether a message for the peer was queued.
-        has_answer: bool,
-        /// Whether an event was queued.
-        has_event: bool,
-        /// Whether a record was stored.
-        has_record: bool,
-        /// Flows that have changed.
-        flows: Vec<WrittenFlow>,
-        /// The decision about a request for access.
-        access: Option<AccessOutcome>,
-    },
-    /// It was handled before.
-    Repeated {
-        /// Its connection.
-        connection_id: String,
-        /// Whether the answer of then was queued once more.
-        has_answer: bool,
-    },
-    /// The memory against repetition is full, and this sender has filled most of it.
-    MemoryFull,
-    /// Too many flows of the peer have not ended, or too many messages wait for it.
-    FlowsFull,
-}
-
-/// Why nothing of a message is stored.
-#[derive(Debug, thiserror::Error)]
-pub enum ArrivalError {
-    /// It fails a check.
-    #[error("the message is refused: {0}")]
-    Refused(Refusal),
-    /// The store failed.
-    #[error(transparent)]
-    Store(AgentStoreError),
-}
-
-impl<E: Into<AgentStoreError>> From<E> for ArrivalError {
-    fn from(error: E) -> Self {
-        Self::Store(error.into())
-    }
-}
-
-impl WriteFailure for ArrivalError {
-    fn is_of_store(&self) -> bool {
-        matches!(self, Self::Store(_))
-    }
-}
 
 /// The consequences of a message about a flow.
 #[derive(Default)]
@@ -153,183 +64,259 @@ fn flow_reaction(heard: Heard, message: &Message, answers_unknown: bool) -> Opti
     }
 }
 
-async fn hear_flow(
-    connection: &mut AnyConnection,
-    content: &Content,
-    arrived: &ArrivedMessage<'_>,
-    peer: &Connection,
-    limits: &PeerLimits,
-) -> Result<Heard, FlowWriteError> {
-    let FlowPart { key, heard, max_per_peer, .. } = &arrived.flows;
-    let new_id = Uuid::new_v4().to_string();
-    let arrival = FlowArrival {
-        message: arrived.message,
-        content,
-        peer_did: &peer.public_did,
-        now: arrived.now,
-        new_id: &new_id,
-        facts: heard.facts.clone(),
-        read: heard.read,
-    };
-    let (requested, max_per_peer) = (heard.requested, *max_per_peer);
-    hear(connection, key, HeardMessage { arrival, connection_id: &peer.id, requested, max_per_peer }, limits).await
+/// The answer to a message, and a grant that goes with it.
+#[derive(Default)]
+struct Answer {
+    message: Option<Message>,
+    access: Option<AccessOutcome>,
+    grant: Option<StoredGrant>,
 }
 
 impl AgentStore {
-    /// Stores a message with everything that follows from it.
+    /// Stores a message with everything that follows from it. Nothing of a message is stored that fails, or finds no room: its
+    /// transaction is dropped.
     pub async fn take_message(
         &self,
         arrived: &ArrivedMessage<'_>,
         limits: &PeerLimits,
     ) -> Result<TakenMessage, ArrivalError> {
-        let ArrivedMessage { message, sender, recipient, prior, now, .. } = *arrived;
-        let seconds = now / 1000;
+        let (mut write, rows) = ArrivalWrite::begin(self, arrived, limits).await?;
+        let [connections, seen] = rows.as_slice() else {
+            return Err(AgentStoreError::CorruptRow("the answers to two questions".to_owned()).into());
+        };
+        let stored = connections.iter().map(read_connection).collect::<Result<Vec<_>, _>>()?;
+        let placement = write.place(&stored)?;
+        match read_seen(seen, write.key.0)? {
+            SeenBefore::No => note_seen(&mut write.batch, write.key, write.seconds),
+            SeenBefore::Full => return Ok(TakenMessage::MemoryFull),
+            SeenBefore::Yes { answer } => return write.repeat_answer(placement, answer).await,
+        }
+        write.use_invitation(&placement).await?;
+        let connection = write.write_connection(placement, &stored)?;
+        let heard = match write.hear_flow(&connection).await {
+            Ok(heard) => heard,
+            Err(FlowWriteError::Refused(_)) => return Ok(TakenMessage::FlowsFull),
+            Err(FlowWriteError::Store(error)) => return Err(error.into()),
+        };
+        let of_flow = flow_reaction(heard, arrived.message, arrived.flows.answers_unknown);
+        let (reaction, is_new_exchange) = write.react(of_flow.as_ref(), &connection).await?;
+        let answer = write.answer_access(&connection, reaction.answer).await?;
+        let exchange = write.with_room(reaction.exchange, is_new_exchange, &connection).await?;
+        let has_record = reaction.record.is_some();
+        write.write_records(&Reaction { exchange, answer: None, ..reaction });
+        let has_answer = write.queue_answer(&connection, &answer).await?;
+        let has_own_event = write.finish(answer.grant.filter(|_| has_answer)).await?;
+        let of_flow = of_flow.unwrap_or_default();
+        Ok(TakenMessage::New {
+            connection_id: connection.connection.id,
+            has_answer: has_answer || of_flow.has_message,
+            has_event: has_own_event || of_flow.has_event,
+            has_record,
+            flows: of_flow.changed,
+            access: answer.access,
+        })
+    }
+}
+
+/// The transaction of a message: the statements that gather between two reads, and its events, which are queued at its end.
+struct ArrivalWrite<'a> {
+    arrived: &'a ArrivedMessage<'a>,
+    limits: &'a PeerLimits,
+    /// Sender and id of the message, as the memory against repetition has them.
+    key: (&'a str, &'a str),
+    /// Its time, in seconds since the epoch.
+    seconds: i64,
+    transaction: GroupTransaction,
+    batch: StatementBatch,
+    events: Vec<PeerEvent>,
+}
+
+impl<'a> ArrivalWrite<'a> {
+    /// Begins with two questions: the connections of the peer, and whether the message was seen before.
+    async fn begin(
+        store: &AgentStore,
+        arrived: &'a ArrivedMessage<'a>,
+        limits: &'a PeerLimits,
+    ) -> Result<(Self, Vec<Vec<AnyRow>>), AgentStoreError> {
+        let ArrivedMessage { message, sender, prior, now, .. } = *arrived;
         let dids: Vec<&str> = [Some(sender), prior.map(|prior| prior.issuer.as_str())].into_iter().flatten().collect();
         let key = (comparable(sender), message.id.as_str());
         let mut batch = StatementBatch::default();
         ask_connections(&mut batch, &dids);
         ask_seen(&mut batch, key, limits.replay_max);
-        let (mut transaction, rows) = self.begin_with(&mut batch).await?;
-        let [connections, seen] = rows.as_slice() else {
-            return Err(AgentStoreError::CorruptRow("the answers to two questions".to_owned()).into());
-        };
-        let stored = connections.iter().map(read_connection).collect::<Result<Vec<_>, _>>()?;
+        let (transaction, rows) = store.begin_with(&mut batch).await?;
+        Ok((Self { arrived, limits, key, seconds: now / 1000, transaction, batch, events: Vec::new() }, rows))
+    }
+
+    /// Finds the connection of the message among those that are stored.
+    fn place(&self, stored: &[StoredConnection]) -> Result<Placement, ArrivalError> {
+        let ArrivedMessage { sender, recipient, prior, .. } = *self.arrived;
         let known: Vec<Connection> = stored.iter().map(|one| one.connection.clone()).collect();
-        let placement = place(&known, Arrival { sender, recipient, prior, now: seconds });
-        let placement = placement.map_err(ArrivalError::Refused)?;
-        match read_seen(seen, key.0)? {
-            SeenBefore::No => note_seen(&mut batch, key, seconds),
-            SeenBefore::Full => return Ok(TakenMessage::MemoryFull),
-            SeenBefore::Yes { answer } => {
-                let connection_id = match placement {
-                    Placement::Known(connection) | Placement::Merged { kept: connection, .. } => connection.id,
-                    // The connection was deleted since.
-                    Placement::New { .. } => return Ok(repeated(String::new(), false)),
-                };
-                let Some(answer) = answer.and_then(|text| parse_answer(&text)) else {
-                    return Ok(repeated(connection_id, false));
-                };
-                if has_queued(&mut transaction, &connection_id, &answer.id).await? {
-                    return Ok(repeated(connection_id, false));
-                }
-                let queued = queue_message(&mut transaction, &connection_id, &answer, seconds, limits).await?;
-                transaction.commit().await?;
-                return Ok(repeated(connection_id, queued.is_queued()));
-            }
-        }
-        if let (Some(invitation), Placement::New { their_did, previous }) = (arrived.invitation, &placement) {
-            // An invitation is for one peer.
-            let sql = "UPDATE own_peer_did SET used_by = $2 WHERE did = $1 AND used_by IS NULL";
-            let peer = previous.as_ref().unwrap_or(their_did);
-            let query = sqlx::query(sql).bind(invitation.short.clone()).bind(comparable(peer).to_owned());
-            if query.execute(&mut *transaction).await?.rows_affected() == 0 {
-                return Err(ArrivalError::Refused(Refusal::RecipientKey));
-            }
-        }
-        let mut events = Vec::new();
-        let record_limit =
-            matches!(arrived.content, Ok(Content::BasicMessage(_))).then_some(limits.records_per_connection);
-        let connection = write_placement(&mut batch, placement, &stored, arrived, record_limit, &mut events)?;
-        let connection_id = connection.connection.id.clone();
-        if message.thread() != message.id {
-            settle_thread(&mut batch, &connection_id, message.thread(), seconds);
-        }
-        let is_about_flow =
-            matches!(arrived.content, Ok(Content::VtFlow(_) | Content::IssueCredential(_) | Content::ProblemReport(_)));
-        if is_about_flow {
-            batch.run(&mut transaction).await?;
-        }
-        let heard = match arrived.content {
-            Ok(content) if is_about_flow => {
-                match hear_flow(&mut transaction, content, arrived, &connection.connection, limits).await {
-                    Ok(heard) => heard,
-                    Err(FlowWriteError::Refused(_)) => return Ok(TakenMessage::FlowsFull),
-                    Err(FlowWriteError::Store(error)) => return Err(error.into()),
-                }
-            }
-            _ => Heard::OtherMessage,
+        place(&known, Arrival { sender, recipient, prior, now: self.seconds }).map_err(ArrivalError::Refused)
+    }
+
+    /// Queues the answer to a message that was handled before once more, unless it still waits.
+    async fn repeat_answer(
+        mut self,
+        placement: Placement,
+        answer: Option<String>,
+    ) -> Result<TakenMessage, ArrivalError> {
+        let connection_id = match placement {
+            Placement::Known(connection) | Placement::Merged { kept: connection, .. } => connection.id,
+            // The connection was deleted since.
+            Placement::New { .. } => return Ok(repeated(String::new(), false)),
         };
-        let is_of_flow = heard != Heard::OtherMessage;
-        let known = match arrived.content {
-            Ok(Content::IssueCredential(_) | Content::ProblemReport(_)) if !is_of_flow => {
-                exchange_of_thread(&mut transaction, &connection_id, message.thread()).await?
+        let Some(answer) = answer.and_then(|text| parse_answer(&text)) else {
+            return Ok(repeated(connection_id, false));
+        };
+        if has_queued(&mut self.transaction, &connection_id, &answer.id).await? {
+            return Ok(repeated(connection_id, false));
+        }
+        let queued = queue_message(&mut self.transaction, &connection_id, &answer, self.seconds, self.limits).await?;
+        self.transaction.commit().await?;
+        Ok(repeated(connection_id, queued.is_queued()))
+    }
+
+    /// Marks the invitation of a new connection as used: it is for one peer.
+    async fn use_invitation(&mut self, placement: &Placement) -> Result<(), ArrivalError> {
+        let (Some(invitation), Placement::New { their_did, previous }) = (self.arrived.invitation, placement) else {
+            return Ok(());
+        };
+        let sql = "UPDATE own_peer_did SET used_by = $2 WHERE did = $1 AND used_by IS NULL";
+        let peer = previous.as_ref().unwrap_or(their_did);
+        let query = sqlx::query(sql).bind(invitation.short.clone()).bind(comparable(peer).to_owned());
+        if query.execute(&mut *self.transaction).await?.rows_affected() == 0 {
+            return Err(ArrivalError::Refused(Refusal::RecipientKey));
+        }
+        Ok(())
+    }
+
+    /// Writes the connection of the message, and settles the sent messages that its thread shows as arrived.
+    fn write_connection(
+        &mut self,
+        placement: Placement,
+        stored: &[StoredConnection],
+    ) -> Result<StoredConnection, AgentStoreError> {
+        let is_record = matches!(self.arrived.content, Ok(Content::BasicMessage(_)));
+        let record_limit = is_record.then_some(self.limits.records_per_connection);
+        let (arrived, events) = (self.arrived, &mut self.events);
+        let connection = write_placement(&mut self.batch, placement, stored, arrived, record_limit, events)?;
+        let message = self.arrived.message;
+        if message.thread() != message.id {
+            settle_thread(&mut self.batch, &connection.connection.id, message.thread(), self.seconds);
+        }
+        Ok(connection)
+    }
+
+    /// Has the flow of the message go on. It reads the rows that were written before.
+    async fn hear_flow(&mut self, connection: &StoredConnection) -> Result<Heard, FlowWriteError> {
+        let (arrived, peer) = (self.arrived, &connection.connection);
+        let Ok(content @ (Content::VtFlow(_) | Content::IssueCredential(_) | Content::ProblemReport(_))) =
+            arrived.content
+        else {
+            return Ok(Heard::OtherMessage);
+        };
+        self.batch.run(&mut self.transaction).await?;
+        let FlowPart { key, heard, max_per_peer, .. } = &arrived.flows;
+        let new_id = Uuid::new_v4().to_string();
+        let arrival = FlowArrival {
+            message: arrived.message,
+            content,
+            peer_did: &peer.public_did,
+            now: arrived.now,
+            new_id: &new_id,
+            facts: heard.facts.clone(),
+            read: heard.read,
+        };
+        let (requested, max_per_peer) = (heard.requested, *max_per_peer);
+        let heard = HeardMessage { arrival, connection_id: &peer.id, requested, max_per_peer };
+        hear(&mut self.transaction, key, heard, self.limits).await
+    }
+
+    /// The reaction to the message, and whether its exchange would be a new one. A flow reacts for itself.
+    async fn react(
+        &mut self,
+        of_flow: Option<&FlowReaction>,
+        connection: &StoredConnection,
+    ) -> Result<(Reaction, bool), AgentStoreError> {
+        if let Some(of_flow) = of_flow {
+            return Ok((Reaction { answer: of_flow.answer.clone(), ..Reaction::default() }, true));
+        }
+        let ArrivedMessage { message, content, now, .. } = *self.arrived;
+        let connection_id = connection.connection.id.as_str();
+        let known = match content {
+            Ok(Content::IssueCredential(_) | Content::ProblemReport(_)) => {
+                exchange_of_thread(&mut self.transaction, connection_id, message.thread()).await?
             }
             _ => None,
         };
         let is_new = known.is_none();
-        let of_flow = flow_reaction(heard, message, arrived.flows.answers_unknown);
-        let Reaction { record, mut exchange, answer } = match &of_flow {
-            Some(of_flow) => Reaction { answer: of_flow.answer.clone(), ..Reaction::default() },
-            None => react(message, arrived.content, &connection_id, known, now),
-        };
-        let (mut access, mut answer, mut granted) = (None, answer, None);
-        if let Some(part) = arrived.access {
-            batch.run(&mut transaction).await?;
-            let peer = (connection.connection.public_did.as_str(), connection_id.as_str(), message.id.as_str());
-            let answered = answer_request(&mut transaction, part, peer, seconds).await?;
-            (answer, access, granted) = (Some(answered.message), Some(answered.outcome), answered.grant);
-        }
-        if is_new && exchange.is_some() && !make_room(&mut transaction, &connection_id).await? {
-            exchange = None;
-        }
-        if let Some(record) = &record {
-            insert_record(&mut batch, record, "1 = 1");
-            events.push(PeerEvent::basic_message(record));
-        }
-        if let Some(exchange) = &exchange {
-            put_exchange(&mut batch, exchange);
-            events.push(PeerEvent::exchange(exchange));
-        }
-        let mut has_answer = false;
-        if let Some(answer) = &answer {
-            batch.run(&mut transaction).await?;
-            has_answer = queue_message(&mut transaction, &connection_id, answer, seconds, limits).await?.is_queued();
-            if is_answer(&answer.kind) {
-                note_answer(&mut batch, key, answer.to_json().to_string());
-            }
-        }
-        // A grant whose message has no room is none.
-        if let Some(grant) = granted.filter(|_| has_answer) {
-            insert_grant(&mut batch, &grant);
-            events.push(PeerEvent::access_grant(&grant, seconds));
-        }
-        let has_own_event = limits.max_events.is_some() && !events.is_empty();
-        if has_own_event {
-            queue_peer_events(&mut transaction, &events, seconds, limits.max_events).await?;
-        }
-        transaction.commit_with(&mut batch).await?;
-        let of_flow = of_flow.unwrap_or_default();
-        Ok(TakenMessage::New {
-            connection_id,
-            has_answer: has_answer || of_flow.has_message,
-            has_event: has_own_event || of_flow.has_event,
-            has_record: record.is_some(),
-            flows: of_flow.changed,
-            access,
-        })
+        Ok((react(message, content, connection_id, known, now), is_new))
     }
 
-    /// Ends the connection whose peer gives up its DID. Returns whether an event was queued.
-    pub async fn end_connection(
-        &self,
-        recipient: &str,
-        prior: &FromPrior,
-        now: i64,
-        limits: &PeerLimits,
-    ) -> Result<bool, ArrivalError> {
-        let mut transaction = self.begin().await?;
-        let stored = connections_with(&mut transaction, &[&prior.issuer]).await?;
-        let known: Vec<Connection> = stored.iter().map(|one| one.connection.clone()).collect();
-        let ended = end(&known, recipient, prior, now / 1000).map_err(ArrivalError::Refused)?;
-        let before = stored.into_iter().find(|one| one.connection.id == ended.id);
-        let Some(before) = before.filter(|before| !before.connection.has_ended) else { return Ok(false) };
-        let mut batch = StatementBatch::default();
-        update_connection(&mut batch, &ended, None, now, true, None);
-        batch.run(&mut transaction).await?;
-        let after = StoredConnection { connection: ended, updated_at: now, last_seen_at: Some(now), ..before };
-        queue_peer_events(&mut transaction, &[PeerEvent::connection(&after)], now / 1000, limits.max_events).await?;
-        transaction.commit().await?;
-        Ok(limits.max_events.is_some())
+    /// Answers a request for access; the answer to every other message is that of its reaction.
+    async fn answer_access(
+        &mut self,
+        connection: &StoredConnection,
+        reaction: Option<Message>,
+    ) -> Result<Answer, AgentStoreError> {
+        let Some(part) = self.arrived.access else { return Ok(Answer { message: reaction, ..Answer::default() }) };
+        self.batch.run(&mut self.transaction).await?;
+        let Connection { id, public_did, .. } = &connection.connection;
+        let peer = (public_did.as_str(), id.as_str(), self.arrived.message.id.as_str());
+        let answered = answer_request(&mut self.transaction, part, peer, self.seconds).await?;
+        Ok(Answer { message: Some(answered.message), access: Some(answered.outcome), grant: answered.grant })
+    }
+
+    /// The exchange, unless it is a new one without room.
+    async fn with_room(
+        &mut self,
+        exchange: Option<StoredExchange>,
+        is_new: bool,
+        connection: &StoredConnection,
+    ) -> Result<Option<StoredExchange>, AgentStoreError> {
+        if is_new && exchange.is_some() && !make_room(&mut self.transaction, &connection.connection.id).await? {
+            return Ok(None);
+        }
+        Ok(exchange)
+    }
+
+    /// Writes the records that callers see, with their events.
+    fn write_records(&mut self, reaction: &Reaction) {
+        if let Some(record) = &reaction.record {
+            insert_record(&mut self.batch, record, "1 = 1");
+            self.events.push(PeerEvent::basic_message(record));
+        }
+        if let Some(exchange) = &reaction.exchange {
+            put_exchange(&mut self.batch, exchange);
+            self.events.push(PeerEvent::exchange(exchange));
+        }
+    }
+
+    /// Queues the answer, and notes it for a repetition of the message. Returns whether there was room.
+    async fn queue_answer(&mut self, connection: &StoredConnection, answer: &Answer) -> Result<bool, AgentStoreError> {
+        let Some(message) = &answer.message else { return Ok(false) };
+        self.batch.run(&mut self.transaction).await?;
+        let connection_id = connection.connection.id.as_str();
+        let queued = queue_message(&mut self.transaction, connection_id, message, self.seconds, self.limits).await?;
+        if is_answer(&message.kind) {
+            note_answer(&mut self.batch, self.key, message.to_json().to_string());
+        }
+        Ok(queued.is_queued())
+    }
+
+    /// Writes the grant whose message was queued, and commits. Returns whether an event was queued.
+    async fn finish(mut self, grant: Option<StoredGrant>) -> Result<bool, AgentStoreError> {
+        if let Some(grant) = grant {
+            insert_grant(&mut self.batch, &grant);
+            self.events.push(PeerEvent::access_grant(&grant, self.seconds));
+        }
+        let has_event = self.limits.max_events.is_some() && !self.events.is_empty();
+        if has_event {
+            queue_peer_events(&mut self.transaction, &self.events, self.seconds, self.limits.max_events).await?;
+        }
+        self.transaction.commit_with(&mut self.batch).await?;
+        Ok(has_event)
     }
 }
 

@@ -83,108 +83,122 @@ impl BlockFacts {
         }
     }
 
+    /// Records the entities that an event changes, those that it names and those that only the store can resolve.
     pub(super) fn record_event_entities(&mut self, event: &AbciEvent, cause: &ChangeCause) {
-        let id = |key: &str| parse_id(event, key);
-        let text = |key: &str| event.get(key).map(strip_quotes).filter(|text| !text.is_empty()).map(str::to_owned);
-        let unresolved = |entity| UnresolvedChange { entity, cause: cause.clone() };
-        let mut found: Vec<Option<EntityRef>> = Vec::new();
-        match event.event_type.as_str() {
-            "create_corporation" => {
-                let policy = text("policy_address");
-                found.push(id("corporation_id").map(EntityRef::Corporation));
-                found.push(
-                    id("corporation_id")
-                        .zip(policy)
-                        .map(|(corporation_id, policy)| EntityRef::Group { corporation_id, policy }),
-                );
-            }
-            "update_corporation" => found.push(id("corporation_id").map(EntityRef::Corporation)),
-            "create_ecosystem" | "update_ecosystem" | "archive_ecosystem" => {
-                found.push(id("ecosystem_id").map(EntityRef::Ecosystem));
-            }
-            "add_gf_document" | "increase_active_gf_version" => match (id("ecosystem_id"), text("corporation")) {
-                (Some(ecosystem), _) => found.push(Some(EntityRef::Ecosystem(ecosystem))),
-                // The event of a creation names the corporation by id, a later one by the policy address.
-                (None, Some(address)) => {
-                    self.unresolved.push(unresolved(UnresolvedRef::CorporationByPolicy(address)));
-                }
-                (None, None) => found.push(id("corporation_id").map(EntityRef::Corporation)),
-            },
-            "create_credential_schema" | "update_credential_schema" | "archive_credential_schema" => {
-                found.push(id("credential_schema_id").map(EntityRef::Schema));
-            }
-            "create_root_participant" => found.push(id("root_participant_id").map(EntityRef::Participant)),
-            "start_participant_op"
-            | "create_participant"
-            | "renew_participant_op"
-            | "set_participant_op_to_validated"
-            | "set_participant_effective_until"
-            | "revoke_participant"
-            | "slash_participant_trust_deposit"
-            | "repay_participant_slashed_trust_deposit"
-            | "cancel_participant_op_last_request"
-            | "trigger_resolver" => found.push(id("participant_id").map(EntityRef::Participant)),
-            "create_update_csps" => {
-                found.push(text("session_id").map(EntityRef::Session));
-                for key in ["issuer_participant_id", "verifier_participant_id"] {
-                    self.unresolved.extend(id(key).map(|id| unresolved(UnresolvedRef::AncestorsOf(id))));
-                }
-                for key in [
-                    "issuer_participant_id",
-                    "verifier_participant_id",
-                    "agent_participant_id",
-                    "wallet_agent_participant_id",
-                ] {
-                    found.push(id(key).map(EntityRef::Participant));
-                }
-            }
-            "adjust_trust_deposit"
-            | "slash_trust_deposit"
-            | "burn_ecosystem_slashed_trust_deposit"
-            | "reclaim_trust_deposit_yield"
-            | "repay_slashed_trust_deposit" => found.push(id("corporation_id").map(EntityRef::TrustDeposit)),
-            "store_digest" => found.push(text("digest").map(EntityRef::Digest)),
-            "create_exchange_rate" | "update_exchange_rate" | "set_exchange_rate_state" => {
-                found.push(id("id").map(EntityRef::ExchangeRate));
-            }
-            "grant_operator_authorization" | "revoke_operator_authorization" | "operator_authorization_updated" => {
-                found.push(id("authz_id").map(EntityRef::OperatorAuthorization));
-            }
-            "grant_vs_operator_authorization"
-            | "revoke_vs_operator_authorization"
-            | "update_vs_operator_authorization"
-            | "vs_operator_authorization_updated" => {
-                found.push(id("vsoa_id").map(EntityRef::VsOperatorAuthorization));
-            }
-            "set_feegrant" | "use_feegrant" | "revoke_feegrant" => found.push(
-                text("granter")
-                    .zip(text("grantee"))
-                    .map(|(granter, grantee)| EntityRef::FeeAllowance { granter, grantee }),
-            ),
-            "grant_fee_allowance" => self.new_allowances.extend(
-                id("corporation_id")
-                    .zip(text("grantee"))
-                    .map(|(corporation_id, grantee)| NewAllowance { corporation_id, grantee }),
-            ),
-            "cosmos.group.v1.EventUpdateGroup" | "cosmos.group.v1.EventLeaveGroup" => {
-                self.unresolved.extend(id("group_id").map(|id| unresolved(UnresolvedRef::GroupById(id))));
-            }
-            "cosmos.group.v1.EventUpdateGroupPolicy" => {
-                self.unresolved
-                    .extend(text("address").map(|address| unresolved(UnresolvedRef::GroupByPolicy(address))));
-            }
-            "cosmos.group.v1.EventSubmitProposal"
-            | "cosmos.group.v1.EventVote"
-            | "cosmos.group.v1.EventExec"
-            | "cosmos.group.v1.EventWithdrawProposal"
-            | "cosmos.group.v1.EventProposalPruned" => found.push(id("proposal_id").map(EntityRef::Proposal)),
-            // The yield changes the value of a share. A proposal of the chain's governance can change any parameter.
-            "yield_distribution" => found.push(Some(EntityRef::Params("td"))),
-            "active_proposal" => found.extend(PARAMETER_MODULES.map(|module| Some(EntityRef::Params(module)))),
-            _ => {}
+        for entity in named_entities(event) {
+            self.record_entity(entity, cause);
         }
-        for one in found.into_iter().flatten() {
-            self.record_entity(one, cause);
-        }
+        let unresolved = unresolved_entities(event);
+        self.unresolved.extend(unresolved.into_iter().map(|entity| UnresolvedChange { entity, cause: cause.clone() }));
+        self.new_allowances.extend(new_allowance(event));
     }
+}
+
+/// A text of an event; none where it is empty.
+fn text_of(event: &AbciEvent, key: &str) -> Option<String> {
+    event.get(key).map(strip_quotes).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// The entities that an event names.
+fn named_entities(event: &AbciEvent) -> Vec<EntityRef> {
+    let id = |key: &str| parse_id(event, key);
+    let text = |key: &str| text_of(event, key);
+    let found = match event.event_type.as_str() {
+        "create_corporation" => {
+            let group = id("corporation_id").zip(text("policy_address"));
+            let group = group.map(|(corporation_id, policy)| EntityRef::Group { corporation_id, policy });
+            return id("corporation_id").map(EntityRef::Corporation).into_iter().chain(group).collect();
+        }
+        "update_corporation" => id("corporation_id").map(EntityRef::Corporation),
+        "create_ecosystem" | "update_ecosystem" | "archive_ecosystem" => id("ecosystem_id").map(EntityRef::Ecosystem),
+        "add_gf_document" | "increase_active_gf_version" => match (id("ecosystem_id"), text("corporation")) {
+            (Some(ecosystem), _) => Some(EntityRef::Ecosystem(ecosystem)),
+            // The event of a creation names the corporation by id, a later one by the policy address.
+            (None, Some(_)) => None,
+            (None, None) => id("corporation_id").map(EntityRef::Corporation),
+        },
+        "create_credential_schema" | "update_credential_schema" | "archive_credential_schema" => {
+            id("credential_schema_id").map(EntityRef::Schema)
+        }
+        "create_root_participant" => id("root_participant_id").map(EntityRef::Participant),
+        "start_participant_op"
+        | "create_participant"
+        | "renew_participant_op"
+        | "set_participant_op_to_validated"
+        | "set_participant_effective_until"
+        | "revoke_participant"
+        | "slash_participant_trust_deposit"
+        | "repay_participant_slashed_trust_deposit"
+        | "cancel_participant_op_last_request"
+        | "trigger_resolver" => id("participant_id").map(EntityRef::Participant),
+        "create_update_csps" => {
+            let keys = [
+                "issuer_participant_id",
+                "verifier_participant_id",
+                "agent_participant_id",
+                "wallet_agent_participant_id",
+            ];
+            let participants = keys.into_iter().filter_map(|key| id(key).map(EntityRef::Participant));
+            return text("session_id").map(EntityRef::Session).into_iter().chain(participants).collect();
+        }
+        "adjust_trust_deposit"
+        | "slash_trust_deposit"
+        | "burn_ecosystem_slashed_trust_deposit"
+        | "reclaim_trust_deposit_yield"
+        | "repay_slashed_trust_deposit" => id("corporation_id").map(EntityRef::TrustDeposit),
+        "store_digest" => text("digest").map(EntityRef::Digest),
+        "create_exchange_rate" | "update_exchange_rate" | "set_exchange_rate_state" => {
+            id("id").map(EntityRef::ExchangeRate)
+        }
+        "grant_operator_authorization" | "revoke_operator_authorization" | "operator_authorization_updated" => {
+            id("authz_id").map(EntityRef::OperatorAuthorization)
+        }
+        "grant_vs_operator_authorization"
+        | "revoke_vs_operator_authorization"
+        | "update_vs_operator_authorization"
+        | "vs_operator_authorization_updated" => id("vsoa_id").map(EntityRef::VsOperatorAuthorization),
+        "set_feegrant" | "use_feegrant" | "revoke_feegrant" => {
+            let named = text("granter").zip(text("grantee"));
+            named.map(|(granter, grantee)| EntityRef::FeeAllowance { granter, grantee })
+        }
+        "cosmos.group.v1.EventSubmitProposal"
+        | "cosmos.group.v1.EventVote"
+        | "cosmos.group.v1.EventExec"
+        | "cosmos.group.v1.EventWithdrawProposal"
+        | "cosmos.group.v1.EventProposalPruned" => id("proposal_id").map(EntityRef::Proposal),
+        // The yield changes the value of a share. A proposal of the chain's governance can change any parameter.
+        "yield_distribution" => Some(EntityRef::Params("td")),
+        "active_proposal" => return PARAMETER_MODULES.map(EntityRef::Params).into(),
+        _ => None,
+    };
+    found.into_iter().collect()
+}
+
+/// The entities that an event changes without their ids.
+fn unresolved_entities(event: &AbciEvent) -> Vec<UnresolvedRef> {
+    let id = |key: &str| parse_id(event, key);
+    let found = match event.event_type.as_str() {
+        "add_gf_document" | "increase_active_gf_version" if id("ecosystem_id").is_none() => {
+            text_of(event, "corporation").map(UnresolvedRef::CorporationByPolicy)
+        }
+        "create_update_csps" => {
+            let keys = ["issuer_participant_id", "verifier_participant_id"];
+            return keys.into_iter().filter_map(|key| id(key).map(UnresolvedRef::AncestorsOf)).collect();
+        }
+        "cosmos.group.v1.EventUpdateGroup" | "cosmos.group.v1.EventLeaveGroup" => {
+            id("group_id").map(UnresolvedRef::GroupById)
+        }
+        "cosmos.group.v1.EventUpdateGroupPolicy" => text_of(event, "address").map(UnresolvedRef::GroupByPolicy),
+        _ => None,
+    };
+    found.into_iter().collect()
+}
+
+/// The allowance that a corporation has granted by an event.
+fn new_allowance(event: &AbciEvent) -> Option<NewAllowance> {
+    if event.event_type != "grant_fee_allowance" {
+        return None;
+    }
+    let (corporation_id, grantee) = parse_id(event, "corporation_id").zip(text_of(event, "grantee"))?;
+    Some(NewAllowance { corporation_id, grantee })
 }

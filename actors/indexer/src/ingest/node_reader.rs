@@ -109,145 +109,162 @@ impl NodeReader<'_> {
     /// Reads the state of an entity after a block.
     pub async fn read_entity(&self, touched: &EntityRef, height: u64) -> Result<EntityReading, NodeClientError> {
         let change = match touched {
-            EntityRef::Corporation(id) => {
-                let request = QueryGetCorporationRequest { corporation_id: *id, ..Default::default() };
-                let reply: Option<QueryGetCorporationResponse> =
-                    self.query_module("co", "GetCorporation", &request, height).await?;
-                let entity = reply.and_then(|reply| reply.corporation);
-                EntityChange {
-                    corporation_id: Some(*id),
-                    name: entity.as_ref().map(|entity| entity.policy_address.clone()),
-                    did: entity.as_ref().map(|entity| entity.did.clone()),
-                    ..EntityChange::new(
-                        EntityKind::Corporation,
-                        Some(*id),
-                        entity.as_ref().map(governance::corporation),
-                    )
-                }
-            }
-            EntityRef::Ecosystem(id) => {
-                let request = QueryGetEcosystemRequest { id: *id, ..Default::default() };
-                let reply: Option<QueryGetEcosystemResponse> =
-                    self.query_module("ec", "GetEcosystem", &request, height).await?;
-                let entity = reply.and_then(|reply| reply.ecosystem);
-                EntityChange {
-                    corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
-                    did: entity.as_ref().map(|entity| entity.did.clone()),
-                    ..EntityChange::new(EntityKind::Ecosystem, Some(*id), entity.as_ref().map(governance::ecosystem))
-                }
-            }
-            EntityRef::Schema(id) => {
-                let request = QueryGetCredentialSchemaRequest { id: *id };
-                let reply: Option<QueryGetCredentialSchemaResponse> =
-                    self.query_module("cs", "GetCredentialSchema", &request, height).await?;
-                let entity = reply.and_then(|reply| reply.schema);
-                EntityChange {
-                    parent_id: entity.as_ref().map(|entity| entity.ecosystem_id),
-                    ..EntityChange::new(EntityKind::Schema, Some(*id), entity.as_ref().map(registry_entities::schema))
-                }
-            }
-            EntityRef::Participant(id) => {
-                let request = pp_pb::QueryGetParticipantRequest { id: *id };
-                let reply: Option<pp_pb::QueryGetParticipantResponse> =
-                    self.query_module("pp", "GetParticipant", &request, height).await?;
-                let entity = reply.and_then(|reply| reply.participant);
-                EntityChange {
-                    corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
-                    parent_id: entity.as_ref().map(|entity| entity.schema_id),
-                    name: entity.as_ref().map(|entity| entity.vs_operator.clone()).filter(|name| !name.is_empty()),
-                    did: entity.as_ref().map(|entity| entity.did.clone()).filter(|did| !did.is_empty()),
-                    ..EntityChange::new(
-                        EntityKind::Participant,
-                        Some(*id),
-                        entity.as_ref().map(registry_entities::participant),
-                    )
-                }
-            }
-            EntityRef::Session(id) => {
-                let request = pp_pb::QueryGetParticipantSessionRequest { id: id.clone() };
-                let reply: Option<pp_pb::QueryGetParticipantSessionResponse> =
-                    self.query_module("pp", "GetParticipantSession", &request, height).await?;
-                let entity = reply.and_then(|reply| reply.participant_session);
-                EntityChange {
-                    name: Some(id.clone()),
-                    ..EntityChange::new(EntityKind::Session, None, entity.as_ref().map(registry_entities::session))
-                }
-            }
-            EntityRef::TrustDeposit(id) => {
-                let request = QueryGetTrustDepositRequest { corporation_id: *id };
-                let reply: Option<QueryGetTrustDepositResponse> =
-                    self.query_module("td", "GetTrustDeposit", &request, height).await?;
-                let entity = reply.and_then(|reply| reply.trust_deposit);
-                EntityChange {
-                    corporation_id: Some(*id),
-                    ..EntityChange::new(
-                        EntityKind::TrustDeposit,
-                        Some(*id),
-                        entity.as_ref().map(registry_entities::trust_deposit),
-                    )
-                }
-            }
-            EntityRef::Digest(digest) => {
-                let request = QueryGetDigestRequest { digest: digest.clone() };
-                let reply: Option<QueryGetDigestResponse> =
-                    self.query_module("di", "GetDigest", &request, height).await?;
-                let entity = reply.and_then(|reply| reply.digest);
-                let body = entity.as_ref().map(registry_entities::digest);
-                EntityChange { name: Some(digest.clone()), ..EntityChange::new(EntityKind::Digest, None, body) }
-            }
-            EntityRef::ExchangeRate(id) => {
-                let request = QueryGetExchangeRateRequest { id: *id, ..Default::default() };
-                let reply: Option<QueryGetExchangeRateResponse> =
-                    self.query_module("xr", "GetExchangeRate", &request, height).await?;
-                let entity = reply.and_then(|reply| reply.exchange_rate);
-                EntityChange::new(
-                    EntityKind::ExchangeRate,
-                    Some(*id),
-                    entity.as_ref().map(registry_entities::exchange_rate),
-                )
-            }
-            EntityRef::OperatorAuthorization(id) => {
-                let request = de_pb::QueryGetOperatorAuthorizationRequest { id: *id };
-                let reply: Option<de_pb::QueryGetOperatorAuthorizationResponse> =
-                    self.query_module("de", "GetOperatorAuthorization", &request, height).await?;
-                let entity = reply.and_then(|reply| reply.operator_authorization);
-                EntityChange {
-                    corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
-                    name: entity.as_ref().map(|entity| entity.operator.clone()),
-                    ..EntityChange::new(
-                        EntityKind::OperatorAuthorization,
-                        Some(*id),
-                        entity.as_ref().map(authorizations::operator_authorization),
-                    )
-                }
-            }
-            EntityRef::VsOperatorAuthorization(id) => {
-                let request = de_pb::QueryGetVsOperatorAuthorizationRequest { id: *id };
-                let reply: Option<de_pb::QueryGetVsOperatorAuthorizationResponse> =
-                    self.query_module("de", "GetVSOperatorAuthorization", &request, height).await?;
-                let entity = reply.and_then(|reply| reply.vs_operator_authorization);
-                EntityChange {
-                    corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
-                    name: entity.as_ref().map(|entity| entity.vs_operator.clone()),
-                    ..EntityChange::new(
-                        EntityKind::VsOperatorAuthorization,
-                        Some(*id),
-                        entity.as_ref().map(authorizations::vs_operator_authorization),
-                    )
-                }
-            }
+            EntityRef::Corporation(id) => self.read_corporation(*id, height).await?,
+            EntityRef::Ecosystem(id) => self.read_ecosystem(*id, height).await?,
+            EntityRef::Schema(id) => self.read_schema(*id, height).await?,
+            EntityRef::Participant(id) => self.read_participant(*id, height).await?,
+            EntityRef::Session(id) => self.read_session(id, height).await?,
+            EntityRef::TrustDeposit(id) => self.read_trust_deposit(*id, height).await?,
+            EntityRef::Digest(digest) => self.read_digest(digest, height).await?,
+            EntityRef::ExchangeRate(id) => self.read_exchange_rate(*id, height).await?,
+            EntityRef::OperatorAuthorization(id) => self.read_operator_authorization(*id, height).await?,
+            EntityRef::VsOperatorAuthorization(id) => self.read_vs_operator_authorization(*id, height).await?,
             EntityRef::FeeAllowance { granter, grantee } => {
-                let request = QueryAllowanceRequest { granter: granter.clone(), grantee: grantee.clone() };
-                let path = "/cosmos.feegrant.v1beta1.Query/Allowance";
-                let reply: Option<QueryAllowanceResponse> = self.query(path, &request, height).await?;
-                let allowance = reply.and_then(|reply| reply.allowance).and_then(|grant| grant.allowance);
-                return Ok(EntityReading::Allowance { granter: granter.clone(), grantee: grantee.clone(), allowance });
+                return self.read_fee_allowance(granter, grantee, height).await;
             }
             EntityRef::Group { corporation_id, policy } => self.read_group(*corporation_id, policy, height).await?,
             EntityRef::Proposal(id) => self.read_proposal(*id, height).await?,
             EntityRef::Params(module) => self.read_params(module, height).await?,
         };
         Ok(EntityReading::Change(Box::new(change)))
+    }
+
+    async fn read_corporation(&self, id: u64, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = QueryGetCorporationRequest { corporation_id: id, ..Default::default() };
+        let reply: Option<QueryGetCorporationResponse> =
+            self.query_module("co", "GetCorporation", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.corporation);
+        Ok(EntityChange {
+            corporation_id: Some(id),
+            name: entity.as_ref().map(|entity| entity.policy_address.clone()),
+            did: entity.as_ref().map(|entity| entity.did.clone()),
+            ..EntityChange::new(EntityKind::Corporation, Some(id), entity.as_ref().map(governance::corporation))
+        })
+    }
+
+    async fn read_ecosystem(&self, id: u64, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = QueryGetEcosystemRequest { id, ..Default::default() };
+        let reply: Option<QueryGetEcosystemResponse> =
+            self.query_module("ec", "GetEcosystem", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.ecosystem);
+        Ok(EntityChange {
+            corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
+            did: entity.as_ref().map(|entity| entity.did.clone()),
+            ..EntityChange::new(EntityKind::Ecosystem, Some(id), entity.as_ref().map(governance::ecosystem))
+        })
+    }
+
+    async fn read_schema(&self, id: u64, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = QueryGetCredentialSchemaRequest { id };
+        let reply: Option<QueryGetCredentialSchemaResponse> =
+            self.query_module("cs", "GetCredentialSchema", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.schema);
+        Ok(EntityChange {
+            parent_id: entity.as_ref().map(|entity| entity.ecosystem_id),
+            ..EntityChange::new(EntityKind::Schema, Some(id), entity.as_ref().map(registry_entities::schema))
+        })
+    }
+
+    async fn read_participant(&self, id: u64, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = pp_pb::QueryGetParticipantRequest { id };
+        let reply: Option<pp_pb::QueryGetParticipantResponse> =
+            self.query_module("pp", "GetParticipant", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.participant);
+        Ok(EntityChange {
+            corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
+            parent_id: entity.as_ref().map(|entity| entity.schema_id),
+            name: entity.as_ref().map(|entity| entity.vs_operator.clone()).filter(|name| !name.is_empty()),
+            did: entity.as_ref().map(|entity| entity.did.clone()).filter(|did| !did.is_empty()),
+            ..EntityChange::new(EntityKind::Participant, Some(id), entity.as_ref().map(registry_entities::participant))
+        })
+    }
+
+    async fn read_session(&self, id: &str, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = pp_pb::QueryGetParticipantSessionRequest { id: id.to_owned() };
+        let reply: Option<pp_pb::QueryGetParticipantSessionResponse> =
+            self.query_module("pp", "GetParticipantSession", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.participant_session);
+        Ok(EntityChange {
+            name: Some(id.to_owned()),
+            ..EntityChange::new(EntityKind::Session, None, entity.as_ref().map(registry_entities::session))
+        })
+    }
+
+    async fn read_trust_deposit(&self, id: u64, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = QueryGetTrustDepositRequest { corporation_id: id };
+        let reply: Option<QueryGetTrustDepositResponse> =
+            self.query_module("td", "GetTrustDeposit", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.trust_deposit);
+        Ok(EntityChange {
+            corporation_id: Some(id),
+            ..EntityChange::new(
+                EntityKind::TrustDeposit,
+                Some(id),
+                entity.as_ref().map(registry_entities::trust_deposit),
+            )
+        })
+    }
+
+    async fn read_digest(&self, digest: &str, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = QueryGetDigestRequest { digest: digest.to_owned() };
+        let reply: Option<QueryGetDigestResponse> = self.query_module("di", "GetDigest", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.digest);
+        let body = entity.as_ref().map(registry_entities::digest);
+        Ok(EntityChange { name: Some(digest.to_owned()), ..EntityChange::new(EntityKind::Digest, None, body) })
+    }
+
+    async fn read_exchange_rate(&self, id: u64, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = QueryGetExchangeRateRequest { id, ..Default::default() };
+        let reply: Option<QueryGetExchangeRateResponse> =
+            self.query_module("xr", "GetExchangeRate", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.exchange_rate);
+        Ok(EntityChange::new(EntityKind::ExchangeRate, Some(id), entity.as_ref().map(registry_entities::exchange_rate)))
+    }
+
+    async fn read_operator_authorization(&self, id: u64, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = de_pb::QueryGetOperatorAuthorizationRequest { id };
+        let reply: Option<de_pb::QueryGetOperatorAuthorizationResponse> =
+            self.query_module("de", "GetOperatorAuthorization", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.operator_authorization);
+        Ok(EntityChange {
+            corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
+            name: entity.as_ref().map(|entity| entity.operator.clone()),
+            ..EntityChange::new(
+                EntityKind::OperatorAuthorization,
+                Some(id),
+                entity.as_ref().map(authorizations::operator_authorization),
+            )
+        })
+    }
+
+    async fn read_vs_operator_authorization(&self, id: u64, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = de_pb::QueryGetVsOperatorAuthorizationRequest { id };
+        let reply: Option<de_pb::QueryGetVsOperatorAuthorizationResponse> =
+            self.query_module("de", "GetVSOperatorAuthorization", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.vs_operator_authorization);
+        Ok(EntityChange {
+            corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
+            name: entity.as_ref().map(|entity| entity.vs_operator.clone()),
+            ..EntityChange::new(
+                EntityKind::VsOperatorAuthorization,
+                Some(id),
+                entity.as_ref().map(authorizations::vs_operator_authorization),
+            )
+        })
+    }
+
+    async fn read_fee_allowance(
+        &self,
+        granter: &str,
+        grantee: &str,
+        height: u64,
+    ) -> Result<EntityReading, NodeClientError> {
+        let (granter, grantee) = (granter.to_owned(), grantee.to_owned());
+        let request = QueryAllowanceRequest { granter: granter.clone(), grantee: grantee.clone() };
+        let path = "/cosmos.feegrant.v1beta1.Query/Allowance";
+        let reply: Option<QueryAllowanceResponse> = self.query(path, &request, height).await?;
+        let allowance = reply.and_then(|reply| reply.allowance).and_then(|grant| grant.allowance);
+        Ok(EntityReading::Allowance { granter, grantee, allowance })
     }
 
     async fn read_group(
