@@ -3,6 +3,7 @@
 //! This crate is no API: it is a part of `svc-agent`, which names all that a program may use.
 
 pub mod access;
+pub mod decision;
 pub mod error;
 pub mod flows;
 pub mod grant;

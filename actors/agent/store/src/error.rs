@@ -60,6 +60,9 @@ pub enum AgentStoreError {
     /// A stored row cannot be decoded: another program changed the database.
     #[error("a stored row is not readable: {0}")]
     CorruptRow(String),
+    /// The rows are not those of a decision: another program changed the database meanwhile. Nothing of the decision is written.
+    #[error("the rows of a decision are not those that were loaded; nothing of it is written")]
+    WrongFacts,
 }
 
 /// The error of a write that may also be refused, which says nothing about the store.

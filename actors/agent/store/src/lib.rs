@@ -11,6 +11,7 @@ mod arrival;
 mod chain_rows;
 mod columns;
 mod credential_rows;
+mod decision;
 mod document_rows;
 mod error;
 mod flow_rows;

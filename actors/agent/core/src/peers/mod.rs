@@ -1,9 +1,13 @@
 //! Records of peers, their form as JSON, and the consequences of a peer's message.
 
+mod changes;
+mod connection_end;
 mod event;
 mod reaction;
 mod records;
 
+pub use changes::{Changes, RowChange};
+pub use connection_end::{ConnectionEnd, ConnectionsOf, EndOutcome};
 pub use event::PeerEvent;
 pub use reaction::{Reaction, react};
 pub use records::{

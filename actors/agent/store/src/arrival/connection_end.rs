@@ -1,18 +1,27 @@
 //! The end of a connection whose peer gives up its DID.
 
-use svc_agent_core::peers::{PeerEvent, PeerLimits, StoredConnection};
-use svc_didcomm::{
-    connection::{Connection, end},
-    from_prior::FromPrior,
-};
+use sqlx::any::AnyRow;
+use svc_agent_core::peers::{ConnectionEnd, ConnectionsOf, EndOutcome, PeerLimits, StoredConnection};
+use svc_didcomm::from_prior::FromPrior;
 use svc_store::StatementBatch;
 
 use super::values::ArrivalError;
 use crate::{
     agent_store::AgentStore,
-    outbox::queue_peer_events,
-    peer_rows::connections::{connections_with, update_connection},
+    decision::{Decided, StoredDecision},
+    error::AgentStoreError,
+    peer_rows::{connections::ask_connections, types::read_connection},
 };
+
+impl StoredDecision for ConnectionEnd {
+    fn ask(query: &ConnectionsOf, batch: &mut StatementBatch) {
+        ask_connections(batch, &[&query.did]);
+    }
+
+    fn read(rows: &[Vec<AnyRow>]) -> Result<Vec<StoredConnection>, AgentStoreError> {
+        rows.iter().flatten().map(read_connection).collect()
+    }
+}
 
 impl AgentStore {
     /// Ends the connection whose peer gives up its DID. Returns whether an event was queued.
@@ -23,18 +32,11 @@ impl AgentStore {
         now: i64,
         limits: &PeerLimits,
     ) -> Result<bool, ArrivalError> {
-        let mut transaction = self.begin().await?;
-        let stored = connections_with(&mut transaction, &[&prior.issuer]).await?;
-        let known: Vec<Connection> = stored.iter().map(|one| one.connection.clone()).collect();
-        let ended = end(&known, recipient, prior, now / 1000).map_err(ArrivalError::Refused)?;
-        let before = stored.into_iter().find(|one| one.connection.id == ended.id);
-        let Some(before) = before.filter(|before| !before.connection.has_ended) else { return Ok(false) };
-        let mut batch = StatementBatch::default();
-        update_connection(&mut batch, &ended, None, now, true, None);
-        batch.run(&mut transaction).await?;
-        let after = StoredConnection { connection: ended, updated_at: now, last_seen_at: Some(now), ..before };
-        queue_peer_events(&mut transaction, &[PeerEvent::connection(&after)], now / 1000, limits.max_events).await?;
-        transaction.commit().await?;
-        Ok(limits.max_events.is_some())
+        let facts = ConnectionEnd { recipient: recipient.to_owned(), prior: prior.clone(), now };
+        let Decided { outcome, has_event } = self.decide(facts.start(), now / 1000, limits).await?;
+        match outcome {
+            EndOutcome::Ended | EndOutcome::EndedBefore => Ok(has_event),
+            EndOutcome::Refused(refusal) => Err(ArrivalError::Refused(refusal)),
+        }
     }
 }

@@ -283,6 +283,13 @@ pub(crate) fn update_connection(
     }
 }
 
+/// Ends a connection that has not ended, and that was not changed since `loaded_at`; returns no row of another one.
+pub(crate) fn end_connection(batch: &mut StatementBatch, id: &str, loaded_at: i64, at: i64) {
+    let sql = "UPDATE peer_connection SET has_ended = 1, last_seen_at = $2, updated_at = $2 \
+               WHERE id = $1 AND has_ended = 0 AND updated_at = $3 RETURNING id";
+    batch.add(sql, [id.into(), at.into(), loaded_at.into()]);
+}
+
 fn write_known_dids(batch: &mut StatementBatch, of: &Connection) {
     batch.add("DELETE FROM peer_did WHERE connection_id = $1", [of.id.as_str().into()]);
     for did in of.known_dids() {
