@@ -11,7 +11,7 @@
 //! ```
 //! use std::{sync::Arc, time::Duration};
 //!
-//! use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ActorMessage, AskError, Handle, ReplyPort};
+//! use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, AskError, Handle, ReplyPort, impl_actor_message};
 //! use svc_kit::supervision::{ChildSpec, Supervisor, SupervisorSpec};
 //!
 //! /// Messages of the actor.
@@ -19,11 +19,7 @@
 //!     Add { amount: u64, reply: ReplyPort<u64> },
 //! }
 //!
-//! impl ActorMessage for Msg {
-//!     fn name(&self) -> &'static str {
-//!         "add"
-//!     }
-//! }
+//! impl_actor_message!(Msg { Add });
 //!
 //! struct Adder;
 //!

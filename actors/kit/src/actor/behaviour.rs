@@ -16,13 +16,8 @@ use tracing::Instrument;
 use super::{
     envelope::{Envelope, MailboxPermit, QueuedMessage},
     handle::Handle,
+    message::ActorMessage,
 };
-
-/// A message enum: each variant is one intent.
-pub trait ActorMessage: Send + 'static {
-    /// Returns the name of the variant: a span attribute and a metric label, never data.
-    fn name(&self) -> &'static str;
-}
 
 /// The state of an actor is no longer consistent: the actor asks for its restart. Failures of a request go into the reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -19,8 +19,8 @@ use tokio::{
 
 use super::{
     ask_error::AskError,
-    behaviour::ActorMessage,
     envelope::{Envelope, MailboxPermit, QueuedMessage, ReplyPort},
+    message::ActorMessage,
     status::ActorStatus,
 };
 

@@ -9,9 +9,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument;
 
 use super::{
-    behaviour::{ActorBehaviour, ActorContext, ActorMessage, Mailbox},
+    behaviour::{ActorBehaviour, ActorContext, Mailbox},
     envelope::{Envelope, QueuedMessage},
     handle::{Handle, RunningHandler},
+    message::ActorMessage,
 };
 
 /// Bound of the items of outside streams (blocks, frames) that wait in one mailbox.

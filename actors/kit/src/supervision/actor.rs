@@ -11,7 +11,10 @@ use super::{
     spec::{ChildSpec, SupervisorSpec},
     supervisor::Supervisor,
 };
-use crate::actor::{ActorMessage, ActorStatus, ChildProbe, RunningHandler};
+use crate::{
+    actor::{ActorStatus, ChildProbe, RunningHandler},
+    impl_actor_message,
+};
 
 /// Interval of the checks for stuck handlers.
 const STUCK_CHECK_INTERVAL: Duration = Duration::from_millis(250);
@@ -32,11 +35,7 @@ pub(crate) enum SupervisorCommand {
     Shutdown { wait_limit: Duration },
 }
 
-impl ActorMessage for SupervisorCommand {
-    fn name(&self) -> &'static str {
-        "order"
-    }
-}
+impl_actor_message!(SupervisorCommand { Start, CheckStuckHandlers, Add, Remove, List, Shutdown });
 
 pub(crate) struct ChildEntry {
     pub(super) probe: Arc<dyn ChildProbe>,

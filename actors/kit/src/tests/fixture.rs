@@ -9,8 +9,9 @@ use std::{
 };
 
 use crate::{
-    ActorBehaviour, ActorContext, ActorFailure, ActorMessage, Handle, ReplyPort,
+    ActorBehaviour, ActorContext, ActorFailure, Handle, ReplyPort,
     backoff::Backoff,
+    impl_actor_message,
     supervision::{ChildSpec, Supervisor, SupervisorSpec},
 };
 use serde_json::json;
@@ -28,22 +29,7 @@ pub enum Msg {
     PanicInTask(ReplyPort<u64>),
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Count(_) => "count",
-            Self::Fail => "fail",
-            Self::Panic => "panic",
-            Self::Hang => "hang",
-            Self::Block(_) => "block",
-            Self::Sleep(_) => "sleep",
-            Self::Forget(_) => "forget",
-            Self::Loop(..) => "loop",
-            Self::Stream => "stream",
-            Self::PanicInTask(_) => "panic_in_task",
-        }
-    }
-}
+impl_actor_message!(Msg { Count, Fail, Panic, Hang, Block, Sleep, Forget, Loop, Stream, PanicInTask });
 
 #[derive(Default)]
 pub struct Args {

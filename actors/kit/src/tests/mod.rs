@@ -5,5 +5,6 @@ mod ask_through_restarts;
 mod embedding;
 mod fixture;
 mod mailbox;
+mod message_names;
 mod sessions;
 mod supervision;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use svc_kit::{
-    ActorBehaviour, ActorContext, ActorFailure, Handle,
+    ActorBehaviour, ActorContext, ActorFailure, Handle, impl_actor_message,
     supervision::{ChildSpec, Supervisor, SupervisorSpec},
 };
 use tokio::{net::TcpListener, sync::mpsc};
@@ -57,11 +57,7 @@ enum Msg {
     Page(ConnectionEpoch, Result<EventsPage, String>),
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        "message"
-    }
-}
+impl_actor_message!(Msg { Link, Page });
 
 /// Facts about the test's subscription.
 #[derive(Debug, PartialEq)]
