@@ -62,7 +62,7 @@ impl ActorBehaviour for Confirmer {
                 let height = state.args.clock.with(|clock| clock.height);
                 state.start_lookups(context, height, true);
             }
-            Msg::LookupFinished { hash, answer } => state.finish_lookup(&hash, answer),
+            Msg::LookedUp { hash, answer } => state.finish_lookup(&hash, answer),
         }
         Ok(())
     }

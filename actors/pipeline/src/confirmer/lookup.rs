@@ -45,7 +45,7 @@ pub async fn look_up_all(
         Err(error) => vec![Err(error); due.len()],
     };
     for (pending, answer) in due.into_iter().zip(answers) {
-        mailbox.send(Msg::LookupFinished { hash: pending.hash, answer });
+        mailbox.send(Msg::LookedUp { hash: pending.hash, answer });
     }
 }
 
@@ -166,7 +166,7 @@ pub async fn look_up_failure(
     };
     let evidence = prove_failures(&node.pinned(), &pending.hash, evidence).await;
     let answer = judge_evidence(&pending, &facts, &evidence);
-    mailbox.send(Msg::LookupFinished { hash: pending.hash, answer: Ok(answer) });
+    mailbox.send(Msg::LookedUp { hash: pending.hash, answer: Ok(answer) });
 }
 
 /// Asks the index, which is sooner than reading blocks. It may lack a block for good, so its silence proves nothing.

@@ -16,7 +16,7 @@ mod tests;
 
 use std::time::Duration;
 
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, actor::ActorStatus};
+use svc_kit::{AskError, Handle, ReplyPort, RetainedState, actor::ActorStatus, impl_actor_message};
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::comet_rpc::ExecTxResult;
 use tokio::time::Instant;
@@ -69,7 +69,7 @@ pub enum Msg {
     /// Inclusions may have passed unseen.
     LookUpAll,
     /// A lookup has ended.
-    LookupFinished {
+    LookedUp {
         /// Upper-case hex.
         hash: String,
         /// The outcome that it proves, or the meaning of its evidence.
@@ -77,17 +77,7 @@ pub enum Msg {
     },
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Await { .. } => "await",
-            Self::TxSeen { .. } => "tx_seen",
-            Self::BlockSeen { .. } => "block_seen",
-            Self::LookUpAll => "look_all_up",
-            Self::LookupFinished { .. } => "looked_up",
-        }
-    }
-}
+impl_actor_message!(Msg { Await, TxSeen, BlockSeen, LookUpAll, LookedUp });
 
 /// Arguments of a confirmer.
 pub struct Args {

@@ -22,7 +22,7 @@ mod tests;
 
 use std::time::Duration;
 
-use svc_kit::{ActorMessage, CallError, Handle, ReplyPort, RetainedState, wall_clock};
+use svc_kit::{CallError, Handle, ReplyPort, RetainedState, impl_actor_message, wall_clock};
 use svc_wire::timestamp;
 use tokio::time::Instant;
 
@@ -56,15 +56,7 @@ pub enum Msg {
     },
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Flush => "flush",
-            Self::Retry => "retry",
-            Self::AwaitWritten { .. } => "write",
-        }
-    }
-}
+impl_actor_message!(Msg { Flush, Retry, AwaitWritten });
 
 /// Arguments of a journal.
 pub struct Args {

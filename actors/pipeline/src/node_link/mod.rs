@@ -13,7 +13,7 @@ mod core;
 #[cfg(test)]
 mod tests;
 
-use svc_kit::{ActorMessage, RetainedState};
+use svc_kit::{RetainedState, impl_actor_message};
 use svc_net::{upstream::NodeClient, websocket::LinkEvent};
 
 pub use self::{actor::NodeLink, core::NodeFrame};
@@ -38,15 +38,7 @@ pub enum Msg {
     CheckStatus,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Link(_) => "link",
-            Self::StatusRead(_) => "height",
-            Self::CheckStatus => "look",
-        }
-    }
-}
+impl_actor_message!(Msg { Link, StatusRead, CheckStatus });
 
 /// Arguments of a node link.
 pub struct Args {

@@ -111,18 +111,16 @@ impl ActorBehaviour for Signer {
                 let address = state.args.identity.address.to_string();
                 table.with(|table| state.core.on_account(sequence, &address, table))
             }
-            Msg::SimulationFinished { id, answer } => {
+            Msg::Simulated { id, answer } => {
                 let answer = answer.map(|gas| state.gas_limit(id, gas));
                 table.with(|table| state.core.on_simulation(id, answer, table))
             }
-            Msg::BroadcastFinished { id, hash, answer } => {
-                table.with(|table| state.core.on_broadcast(id, &hash, answer, table))
-            }
+            Msg::Sent { id, hash, answer } => table.with(|table| state.core.on_broadcast(id, &hash, answer, table)),
             Msg::NotSent { id, hash, failure } => {
                 state.retract(&hash);
                 table.with(|table| state.core.on_send_failure(id, failure, table))
             }
-            Msg::RebroadcastFinished { hash, answer } => {
+            Msg::Resent { hash, answer } => {
                 table.with(|table| state.core.on_rebroadcast(hash.as_deref(), answer, table))
             }
         };

@@ -22,7 +22,7 @@ pub mod window;
 
 use std::time::Duration;
 
-use svc_kit::{ActorMessage, AskError, CallError, Handle, ReplyPort, RetainedState};
+use svc_kit::{AskError, CallError, Handle, ReplyPort, RetainedState, impl_actor_message};
 use svc_net::upstream::{BroadcastOutcome, NodeClient, NodeClientError};
 use svc_wire::account_key::AccountKey;
 use tokio::time::Instant;
@@ -95,14 +95,14 @@ pub enum Msg {
         answer: Result<Option<AccountState>, NodeClientError>,
     },
     /// The node answered a simulation with the gas used.
-    SimulationFinished {
+    Simulated {
         /// The submission.
         id: SubmissionId,
         /// The answer.
         answer: Result<u64, SimulationError>,
     },
     /// The node answered a broadcast, or did not.
-    BroadcastFinished {
+    Sent {
         /// The submission.
         id: SubmissionId,
         /// Upper-case hex.
@@ -120,7 +120,7 @@ pub enum Msg {
         failure: SubmitError,
     },
     /// The node answered a repeated broadcast, or did not.
-    RebroadcastFinished {
+    Resent {
         /// Upper-case hex; `None` when the transaction was decided meanwhile and nothing was sent.
         hash: Option<String>,
         /// The answer.
@@ -128,24 +128,20 @@ pub enum Msg {
     },
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Submit { .. } => "submit",
-            Self::Withdraw { .. } => "withdraw",
-            Self::SignText { .. } => "sign_login",
-            Self::Tick => "tick",
-            Self::BlockSeen => "block_seen",
-            Self::Doubt => "doubt",
-            Self::Settled { .. } => "settled",
-            Self::AccountRead { .. } => "learned",
-            Self::SimulationFinished { .. } => "simulated",
-            Self::BroadcastFinished { .. } => "sent",
-            Self::NotSent { .. } => "not_sent",
-            Self::RebroadcastFinished { .. } => "resent",
-        }
-    }
-}
+impl_actor_message!(Msg {
+    Submit,
+    Withdraw,
+    SignText,
+    Tick,
+    BlockSeen,
+    Doubt,
+    Settled,
+    AccountRead,
+    Simulated,
+    Sent,
+    NotSent,
+    Resent,
+});
 
 /// Arguments of a signer.
 pub struct Args {

@@ -150,7 +150,7 @@ impl State {
                 Ok(compared) => simulate_gas(&compared.node, tx_bytes).await,
                 Err(_) => Err(SimulationError::NoAnswer(node.unsent_error("it does not state its release"))),
             };
-            mailbox.send(Msg::SimulationFinished { id, answer });
+            mailbox.send(Msg::Simulated { id, answer });
         };
         context.spawn(simulate.instrument(span));
     }
@@ -211,7 +211,7 @@ impl State {
                 // The next process may send it. It counts as sent, and is sent again once the journal has it.
                 Err(error @ JournalError::Uncertain(_)) => {
                     let answer = Err(node.endpoints().current().protocol_error(error.to_string(), &[]).into());
-                    mailbox.send(Msg::BroadcastFinished { id, hash, answer });
+                    mailbox.send(Msg::Sent { id, hash, answer });
                     return;
                 }
                 Err(error) => {
@@ -230,7 +230,7 @@ impl State {
             let outcome = broadcast_label(&answer);
             metrics::record_tx_broadcast(&msg_type, outcome, started.elapsed());
             tracing::info!(tx_hash = hash, sequence, timeout_height, msg_type, outcome, "transaction is broadcast");
-            mailbox.send(Msg::BroadcastFinished { id, hash, answer });
+            mailbox.send(Msg::Sent { id, hash, answer });
         };
         context.spawn(broadcast.instrument(span));
         Some(())
@@ -260,14 +260,14 @@ impl State {
         context.spawn(async move {
             // A transaction that was decided meanwhile has used its sequence.
             let Some(tx) = tx else {
-                mailbox.send(Msg::RebroadcastFinished { hash: None, answer: Ok(BroadcastOutcome::Accepted) });
+                mailbox.send(Msg::Resent { hash: None, answer: Ok(BroadcastOutcome::Accepted) });
                 return;
             };
             // An earlier incarnation may have died before the journal had the transaction. If the journal fails again, the
             // transaction must not be sent: its timeout height decides it.
             if args.journal.record_again(tx.clone()).await.is_err() {
                 let answer = Err(args.node.unsent_error("the journal cannot be written"));
-                mailbox.send(Msg::RebroadcastFinished { hash: Some(tx.hash), answer });
+                mailbox.send(Msg::Resent { hash: Some(tx.hash), answer });
                 return;
             }
             args.table.with(|table| table.mark_journaled(&tx.hash));
@@ -277,14 +277,14 @@ impl State {
             let takes_it = |release: &NodeRelease| release.refusal_of(msg_type).is_none();
             let Some(compared) = current.ok().filter(|compared| takes_it(&compared.release)) else {
                 let answer = Err(args.node.unsent_error("it does not take the message as it was signed"));
-                mailbox.send(Msg::RebroadcastFinished { hash: Some(tx.hash), answer });
+                mailbox.send(Msg::Resent { hash: Some(tx.hash), answer });
                 return;
             };
             let answer = compared.node.broadcast(&tx.bytes).await;
             let outcome = broadcast_label(&answer);
             metrics::record_tx_resent(outcome);
             tracing::info!(tx_hash = tx.hash, sequence, outcome, "transaction is broadcast again");
-            mailbox.send(Msg::RebroadcastFinished { hash: Some(tx.hash), answer });
+            mailbox.send(Msg::Resent { hash: Some(tx.hash), answer });
             relay_to_others(&args, sequence..sequence + 1).await;
         });
     }
