@@ -14,7 +14,7 @@ mod tests;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use svc_kit::{ActorMessage, Handle, supervision::Supervisor};
+use svc_kit::{Handle, impl_actor_message, supervision::Supervisor};
 use svc_net::did::DidResolver;
 use svc_pipeline::SignerHandle;
 
@@ -29,13 +29,7 @@ pub enum Msg {
     SnapshotChanged,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::SnapshotChanged => "changed",
-        }
-    }
-}
+impl_actor_message!(Msg { SnapshotChanged });
 
 /// Arguments of a reconciler.
 pub struct Args {

@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::Method;
 use serde_json::Value;
-use svc_kit::{ActorMessage, CallError, Handle, ReplyPort};
+use svc_kit::{CallError, Handle, ReplyPort, impl_actor_message};
 use svc_net::{
     did::DidResolver,
     upstream::{HttpUpstream, UpstreamError},
@@ -128,17 +128,7 @@ pub enum Msg {
     },
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Call { .. } => "call",
-            Self::ResolveEndpoint => "look_up",
-            Self::EndpointResolved { .. } => "found",
-            Self::LoginFinished { .. } => "logged_in",
-            Self::CallFinished { .. } => "finished",
-        }
-    }
-}
+impl_actor_message!(Msg { Call, ResolveEndpoint, EndpointResolved, LoginFinished, CallFinished });
 
 /// Arguments of a session.
 pub struct Args {

@@ -44,7 +44,7 @@ impl ActorBehaviour for Barrier {
                     waiter.reply.send(reached);
                 }
             }
-            Msg::Advance { height } => {
+            Msg::Reached { height } => {
                 for waiter in state.waiters.advance_to(height) {
                     waiter.reply.send(height);
                 }

@@ -8,7 +8,7 @@ mod core;
 #[cfg(test)]
 mod tests;
 
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState};
+use svc_kit::{AskError, Handle, ReplyPort, RetainedState, impl_actor_message};
 use tokio::time::Instant;
 
 pub use actor::Barrier;
@@ -32,20 +32,13 @@ pub enum Msg {
         reply: ReplyPort<u64>,
     },
     /// The reader has reached a height.
-    Advance {
+    Reached {
         /// The height.
         height: u64,
     },
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Await { .. } => "await",
-            Self::Advance { .. } => "reached",
-        }
-    }
-}
+impl_actor_message!(Msg { Await, Reached });
 
 /// Arguments of a barrier.
 pub struct Args {
@@ -105,6 +98,6 @@ impl BarrierHandle {
     pub(crate) fn advance(&self, height: u64) {
         self.height.with(|reader| reader.height = reader.height.max(height));
         // A barrier that is restarting reads the retained height once it is back.
-        self.actor.notify(Msg::Advance { height });
+        self.actor.notify(Msg::Reached { height });
     }
 }

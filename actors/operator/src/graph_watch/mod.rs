@@ -9,7 +9,7 @@ mod core;
 #[cfg(test)]
 mod tests;
 
-use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
+use svc_kit::{Handle, RetainedState, impl_actor_message, supervision::ChildSpec};
 use svc_net::{upstream::UpstreamError, websocket::LinkEvent};
 
 pub use actor::GraphWatch;
@@ -26,13 +26,7 @@ pub enum Msg {
     Link(LinkEvent<u64>),
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Link(_) => "link",
-        }
-    }
-}
+impl_actor_message!(Msg { Link });
 
 /// Arguments of a watch.
 pub struct Args {

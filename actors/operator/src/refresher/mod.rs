@@ -13,7 +13,7 @@ mod tests;
 
 use std::time::Duration;
 
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort};
+use svc_kit::{AskError, Handle, ReplyPort, impl_actor_message};
 
 pub use actor::Refresher;
 pub use snapshot_reader::{SnapshotSources, is_unknown_corporation, read_snapshot};
@@ -66,15 +66,7 @@ pub enum Msg {
     },
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Refresh { .. } => "refresh",
-            Self::RefreshAndReply { .. } => "refresh_and_tell",
-            Self::ReadFinished { .. } => "read",
-        }
-    }
-}
+impl_actor_message!(Msg { Refresh, RefreshAndReply, ReadFinished });
 
 /// Arguments of a refresher.
 pub struct Args {

@@ -9,7 +9,7 @@
 mod actor;
 
 use serde::Serialize;
-use svc_kit::{ActorMessage, RetainedState};
+use svc_kit::{RetainedState, impl_actor_message};
 use svc_net::websocket::{ConnectionEpoch, LinkEvent};
 use svc_wire::event_stream::{EventsPage, StreamMessage};
 
@@ -43,15 +43,7 @@ pub enum Msg {
     CompareEndpoints,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Link(_) => "link",
-            Self::PageRead { .. } => "drained",
-            Self::CompareEndpoints => "look",
-        }
-    }
-}
+impl_actor_message!(Msg { Link, PageRead, CompareEndpoints });
 
 /// Arguments of a subscription.
 #[derive(Clone)]
