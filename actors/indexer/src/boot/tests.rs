@@ -79,7 +79,7 @@ async fn the_platform_receives_the_failure_of_an_indexer_that_gives_up() {
     let supervisor = indexer.supervisor.clone();
     let kills = tokio::spawn(async move {
         loop {
-            for actor in ["hub", "trust_hub", "arbiter", "follower"] {
+            for actor in ["hub", "trust_hub", "trust_evaluator", "follower"] {
                 supervisor.kill(actor).await;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

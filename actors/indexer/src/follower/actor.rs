@@ -91,15 +91,15 @@ impl ActorBehaviour for Follower {
                 metrics::record_indexer_progress(state.core.committed(), state.core.tip(), state.moved_at.elapsed());
                 effects
             }
-            Msg::BlockFetched { height, result: Ok(fetched) } => state.core.block_fetched(height, Arc::new(*fetched)),
-            Msg::BlockFetched { height, result: Err(error) } => {
+            Msg::Fetched { height, result: Ok(fetched) } => state.core.block_fetched(height, Arc::new(*fetched)),
+            Msg::Fetched { height, result: Err(error) } => {
                 metrics::record_indexer_failure(BlockStage::Fetch);
                 state.record_failure(height, &error);
                 state.core.fetch_failed(height, matches!(error, IngestError::Pruned(_)));
                 state.schedule_retry(context, retry_delay(&error));
                 Vec::new()
             }
-            Msg::BlocksWritten { blocks, error } => {
+            Msg::Written { blocks, error } => {
                 state.core.blocks_written(blocks.len());
                 state.publish(blocks);
                 match error {
@@ -204,13 +204,13 @@ impl State {
                     let started = Instant::now();
                     let fetched = fetch_block(&args, height, has_successor).await;
                     metrics::record_indexer_stage(BlockStage::Fetch, started.elapsed());
-                    mailbox.send(Msg::BlockFetched { height, result: fetched.map(Box::new) });
+                    mailbox.send(Msg::Fetched { height, result: fetched.map(Box::new) });
                 });
             }
             FollowerEffect::Write(fetched) => {
                 context.spawn(async move {
                     let (blocks, error) = write_blocks(&args, &fetched).await;
-                    mailbox.send(Msg::BlocksWritten { blocks, error });
+                    mailbox.send(Msg::Written { blocks, error });
                 });
             }
         }

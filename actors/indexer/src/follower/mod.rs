@@ -20,7 +20,7 @@ mod tests;
 
 use std::time::Duration;
 
-use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
+use svc_kit::{Handle, RetainedState, impl_actor_message, supervision::ChildSpec};
 use svc_net::{upstream::NodeClient, websocket::LinkEvent};
 use svc_wire::event_stream::BlockMessage;
 
@@ -113,24 +113,13 @@ pub enum Msg {
     /// The node has this height.
     TipSeen { height: u64 },
     /// The fetch of a block ended.
-    BlockFetched { height: u64, result: Result<Box<FetchedBlock>, IngestError> },
+    Fetched { height: u64, result: Result<Box<FetchedBlock>, IngestError> },
     /// The write of the current blocks ended: those that are in the store, and the failure of the next one.
-    BlocksWritten { blocks: Vec<BlockMessage>, error: Option<IngestError> },
+    Written { blocks: Vec<BlockMessage>, error: Option<IngestError> },
     /// The next poll of the node's status is due.
     PollStatus,
     /// The delay after a failure is over.
     Retry,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Link(_) => "link",
-            Self::TipSeen { .. } => "tip",
-            Self::BlockFetched { .. } => "fetched",
-            Self::BlocksWritten { .. } => "written",
-            Self::PollStatus => "look",
-            Self::Retry => "again",
-        }
-    }
-}
+impl_actor_message!(Msg { Link, TipSeen, Fetched, Written, PollStatus, Retry });

@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, supervision::ChildSpec};
+use svc_kit::{AskError, Handle, ReplyPort, impl_actor_message, supervision::ChildSpec};
 
 use actor::Hub;
 pub use connection::{FrameReceiver, HubConnection};
@@ -120,15 +120,4 @@ pub enum Msg<T: HubTopic> {
     Leave { connection: u64 },
 }
 
-impl<T: HubTopic> ActorMessage for Msg<T> {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::BlocksStored { .. } => "block_processed",
-            Self::BlocksLoaded { .. } => "found",
-            Self::RetryLoad => "look_again",
-            Self::Join { .. } => "join",
-            Self::Control { .. } => "control",
-            Self::Leave { .. } => "leave",
-        }
-    }
-}
+impl_actor_message!(Msg<T: HubTopic> { BlocksStored, BlocksLoaded, RetryLoad, Join, Control, Leave });

@@ -53,7 +53,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 const FAILED_TRY_DELAY: Duration = Duration::from_secs(2);
 
 impl ActorBehaviour for TrustEvaluator {
-    const KIND: &'static str = "arbiter";
+    const KIND: &'static str = "trust_evaluator";
     type Msg = Msg;
     type Args = Args;
     type State = State;

@@ -27,7 +27,7 @@ mod triggers;
 
 use std::{sync::Arc, time::Duration};
 
-use svc_kit::{ActorMessage, Handle, supervision::ChildSpec};
+use svc_kit::{Handle, impl_actor_message, supervision::ChildSpec};
 use svc_wire::trust_stream::RecordedTrustBlock;
 
 use crate::{
@@ -51,7 +51,7 @@ pub struct TrustEvaluatorHandle(Handle<Msg>);
 impl TrustEvaluatorHandle {
     /// Creates the address of an evaluator that is not started yet.
     pub fn new() -> Self {
-        Self(Handle::new("arbiter", "arbiter", TRUST_EVALUATOR_MAILBOX))
+        Self(Handle::new("trust_evaluator", "trust_evaluator", TRUST_EVALUATOR_MAILBOX))
     }
 
     /// Returns the child specification that starts the evaluator at this address.
@@ -100,17 +100,13 @@ pub enum Msg {
     TryEnded { tried: Box<OpenEvaluation>, result: Result<Box<DidEvaluation>, IndexStoreError> },
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::BlockStored { .. } => "processed",
-            Self::TriggersLoaded { .. } => "opened",
-            Self::DidEvaluated { .. } => "judged",
-            Self::WaitExpired { .. } => "time_is_up",
-            Self::RoundWritten { .. } => "closed",
-            Self::Retry => "again",
-            Self::TriesDue => "tries_due",
-            Self::TryEnded { .. } => "try_ended",
-        }
-    }
-}
+impl_actor_message!(Msg {
+    BlockStored,
+    TriggersLoaded,
+    DidEvaluated,
+    WaitExpired,
+    RoundWritten,
+    Retry,
+    TriesDue,
+    TryEnded,
+});

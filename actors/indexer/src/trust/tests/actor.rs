@@ -81,7 +81,7 @@ async fn a_block_triggers_a_verdict_and_a_restart_continues_at_the_checkpoint() 
     let verdict = fixture.store.verdict(DID, 1).await.expect("reads").expect("a verdict");
     assert_eq!(verdict["evaluatedAtBlock"], 1);
 
-    assert!(fixture.supervisor.kill("arbiter").await);
+    assert!(fixture.supervisor.kill("trust_evaluator").await);
     fixture.add_block(2, Vec::new()).await;
     let block = connection.next_block().await;
     assert_eq!((&block["block"], &block["changes"]), (&json!(2), &json!([])));

@@ -229,7 +229,7 @@ async fn the_patience_ends_with_the_reason_also_after_a_crash() {
         fixture.next_block(vec![participant(1, &did)]).await;
         fixture.clock.fetch_add(2 * DAY, Ordering::SeqCst);
         if is_killed {
-            assert!(fixture.evaluator.supervisor.kill("arbiter").await);
+            assert!(fixture.evaluator.supervisor.kill("trust_evaluator").await);
         } else {
             fixture.pass(0);
         }
