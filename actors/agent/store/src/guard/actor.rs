@@ -8,8 +8,8 @@ use svc_otel::metrics;
 
 use super::{Args, Msg, StoreState, core::state_after};
 
-/// Time between two looks: a lease survives two failed ones.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Time between two renewals: a lease survives two failed ones.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The actor that looks after the store.
 pub struct StoreGuard;
@@ -21,18 +21,18 @@ impl ActorBehaviour for StoreGuard {
     type State = Arc<Args>;
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<Arc<Args>, ActorFailure> {
-        context.send_after(LOOK_INTERVAL, Msg::Tick);
+        context.send_after(RENEWAL_INTERVAL, Msg::Tick);
         Ok(Arc::clone(args))
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, args: &mut Arc<Args>) -> Result<(), ActorFailure> {
         match message {
             Msg::Tick => {
-                look(context, args);
-                context.send_after(LOOK_INTERVAL, Msg::Tick);
+                renew_lease(context, args);
+                context.send_after(RENEWAL_INTERVAL, Msg::Tick);
             }
-            Msg::Look => look(context, args),
-            Msg::Looked(renewed) => {
+            Msg::RenewLease => renew_lease(context, args),
+            Msg::LeaseRenewed(renewed) => {
                 metrics::record_agent_store(renewed.is_ok());
                 let state = state_after(renewed);
                 args.state.with(|known| {
@@ -54,10 +54,10 @@ impl ActorBehaviour for StoreGuard {
     }
 }
 
-fn look(context: &ActorContext<Msg>, args: &Args) {
+fn renew_lease(context: &ActorContext<Msg>, args: &Args) {
     let (store, mailbox) = (args.store.clone(), context.mailbox());
     context.spawn(async move {
         let renewed = store.renew().await;
-        mailbox.send(Msg::Looked(renewed));
+        mailbox.send(Msg::LeaseRenewed(renewed));
     });
 }

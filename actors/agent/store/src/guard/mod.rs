@@ -8,7 +8,7 @@ mod core;
 #[cfg(test)]
 mod tests;
 
-use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
+use svc_kit::{Handle, RetainedState, impl_actor_message, supervision::ChildSpec};
 use tokio_util::sync::CancellationToken;
 
 use crate::{AgentStore, AgentStoreError, WriteFailure};
@@ -26,23 +26,15 @@ pub enum StoreState {
 
 /// Messages of the store guard.
 pub enum Msg {
-    /// The time for a look has come.
+    /// The timer for the lease has fired.
     Tick,
-    /// A write has failed, or has succeeded after one that failed.
-    Look,
+    /// The lease is renewed now: a write has failed, or has succeeded after one that failed.
+    RenewLease,
     /// The lease was renewed, or not.
-    Looked(Result<(), AgentStoreError>),
+    LeaseRenewed(Result<(), AgentStoreError>),
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Tick => "tick",
-            Self::Look => "look",
-            Self::Looked(_) => "looked",
-        }
-    }
-}
+impl_actor_message!(Msg { Tick, RenewLease, LeaseRenewed });
 
 /// Arguments of the store guard.
 pub struct Args {
@@ -51,7 +43,7 @@ pub struct Args {
     lost: CancellationToken,
 }
 
-/// Looks that may wait.
+/// Messages that may wait.
 const MAILBOX: usize = 16;
 
 /// The address of the store guard, and the state of the store.
@@ -80,7 +72,7 @@ impl StoreGuardHandle {
     /// Tells of a write: after a failure, and after the success that follows it, the store is looked at.
     pub fn note_write(&self, is_written: bool) {
         if core::contradicts(&self.state(), is_written) {
-            self.actor.notify(Msg::Look);
+            self.actor.notify(Msg::RenewLease);
         }
     }
 
