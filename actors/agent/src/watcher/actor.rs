@@ -211,7 +211,7 @@ impl State {
             events.iter().filter(is_of).any(|event| watcher.handled.contains(&event.event_type))
         };
         if has_event_of(&GRANT_MODULES) {
-            watcher.resolution.told();
+            watcher.resolution.registry_changed();
             watcher.flows.grants_changed();
         }
         if has_event_of(&CREDENTIAL_MODULES) {

@@ -24,7 +24,7 @@ use svc_agent_identity::{
 };
 use svc_agent_peers::CourierHandle;
 use svc_agent_store::{AgentStore, guard::StoreGuardHandle};
-use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
+use svc_kit::{Handle, RetainedState, impl_actor_message, supervision::ChildSpec};
 use svc_net::{
     upstream::UpstreamEndpoints,
     websocket::{ConnectionEpoch, LinkEvent},
@@ -72,16 +72,7 @@ pub enum Msg {
     StoreAgain,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Link(_) => "link",
-            Self::PageRead { .. } => "page_read",
-            Self::Stored { .. } => "stored",
-            Self::StoreAgain => "store_again",
-        }
-    }
-}
+impl_actor_message!(Msg { Link, PageRead, Stored, StoreAgain });
 
 /// The event types that the agent acts on. Events of the others are delivered all the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

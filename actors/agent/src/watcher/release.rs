@@ -14,7 +14,7 @@ pub(super) fn watch(context: &ActorContext<Msg>, args: &Arc<Args>) {
         let mut known = watcher.pipeline.release();
         loop {
             known = watcher.pipeline.await_other_release(&known).await;
-            watcher.resolution.told();
+            watcher.resolution.registry_changed();
             watcher.flows.grants_changed();
             watcher.credentials.registry_changed();
         }

@@ -33,14 +33,14 @@ impl ActorBehaviour for ChainLink {
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         match message {
-            Msg::Again => state.search(context),
+            Msg::Retry => state.search(context),
             Msg::Attempted(Ok(found)) => state.use_chain(*found).await,
             Msg::Attempted(Err(error)) if error.is_passing() => {
                 tracing::warn!(%error, "the chain is not found yet");
                 state.args.link.set(ChainLinkState::Unreachable(error.to_string()));
                 let pause = Backoff::CONNECTION.delay(state.failures, fastrand::f64());
                 state.failures = state.failures.saturating_add(1);
-                context.send_after(pause, Msg::Again);
+                context.send_after(pause, Msg::Retry);
             }
             Msg::Attempted(Err(error)) => state.args.link.refuse(error),
         }

@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 use prost_types::Timestamp;
 use svc_agent_store::{AgentStore, AgentStoreError};
 use svc_kit::{
-    ActorMessage, Handle,
+    Handle, impl_actor_message,
     supervision::{ChildSpec, Supervisor, SupervisorError},
     wall_clock,
 };
@@ -168,17 +168,10 @@ pub enum Msg {
     /// An attempt has ended.
     Attempted(Result<Box<discovery::FoundChain>, ChainError>),
     /// The pause after a failure is over.
-    Again,
+    Retry,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Attempted(_) => "attempted",
-            Self::Again => "again",
-        }
-    }
-}
+impl_actor_message!(Msg { Attempted, Retry });
 
 /// Describes the actors that need the chain, and hears that they were started.
 pub trait ChainUsers: Send + Sync + 'static {

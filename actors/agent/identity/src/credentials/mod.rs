@@ -30,7 +30,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde_json::Value;
 use svc_agent_core::error::{AgentPart, Refusal};
 use svc_agent_store::StoredCredential;
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, supervision::ChildSpec};
+use svc_kit::{AskError, Handle, ReplyPort, RetainedState, impl_actor_message, supervision::ChildSpec};
 
 use crate::{
     chain_link::ChainAccess,
@@ -111,23 +111,19 @@ pub enum Msg {
     },
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::ChainFound => "chain_found",
-            Self::Wake => "wake",
-            Self::RegistryChanged => "registry_changed",
-            Self::Reissue(_) => "reissue",
-            Self::PassEnded(_) => "pass_ended",
-            Self::Issue { .. } => "issue",
-            Self::Issued { .. } => "issued",
-            Self::Import { .. } => "import",
-            Self::Setup { .. } => "setup",
-            Self::SetupRead { .. } => "setup_read",
-            Self::Remove { .. } => "remove",
-        }
-    }
-}
+impl_actor_message!(Msg {
+    ChainFound,
+    Wake,
+    RegistryChanged,
+    Reissue,
+    PassEnded,
+    Issue,
+    Issued,
+    Import,
+    Setup,
+    SetupRead,
+    Remove,
+});
 
 /// Arguments of the actor.
 pub struct Args {

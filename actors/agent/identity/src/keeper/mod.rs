@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 use svc_agent_core::error::{AgentPart, Refusal};
 use svc_agent_store::{AgentStore, AgentStoreError, HeadFile, guard::StoreGuardHandle};
 use svc_didcomm::envelope::KeyAgreementKey;
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, actor::ActorStatus, supervision::ChildSpec};
+use svc_kit::{AskError, Handle, ReplyPort, actor::ActorStatus, impl_actor_message, supervision::ChildSpec};
 use svc_net::host_policy::HostPolicy;
 use svc_trust::{did_document::ProofPurpose, proof::ProofKey};
 
@@ -99,21 +99,17 @@ pub enum Msg {
     Wake,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Change { .. } => "change",
-            Self::ChangeKeys { .. } => "change_keys",
-            Self::RotateUpdateKey { .. } => "rotate_update_key",
-            Self::AccessKeysChanged { .. } => "access_keys_changed",
-            Self::Written(_) => "written",
-            Self::Discarded => "discarded",
-            Self::CredentialsChanged { .. } => "credentials_changed",
-            Self::PresentationsMade(_) => "presentations_made",
-            Self::Wake => "wake",
-        }
-    }
-}
+impl_actor_message!(Msg {
+    Change,
+    ChangeKeys,
+    RotateUpdateKey,
+    AccessKeysChanged,
+    Written,
+    Discarded,
+    CredentialsChanged,
+    PresentationsMade,
+    Wake,
+});
 
 /// Arguments of a document keeper.
 pub struct KeeperArgs {

@@ -65,7 +65,7 @@ impl ActorBehaviour for ResolutionTrigger {
                 state.read_progress(context);
                 Vec::new()
             }
-            Msg::Told => state.core.told(now),
+            Msg::RegistryChanged => state.core.registry_changed(now),
             Msg::Wake => state.core.woken(now),
             Msg::Sent(hash) => {
                 state.core.sent();

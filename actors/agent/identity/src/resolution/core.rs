@@ -148,7 +148,7 @@ impl ResolutionCore {
     }
 
     /// An event may have changed grants or participants, or the node runs another release.
-    pub fn told(&mut self, now: Duration) -> Vec<ResolutionEffect> {
+    pub fn registry_changed(&mut self, now: Duration) -> Vec<ResolutionEffect> {
         if self.running.is_some() {
             self.was_told = true;
             return Vec::new();

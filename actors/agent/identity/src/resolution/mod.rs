@@ -11,7 +11,7 @@ mod core;
 mod tests;
 
 use svc_agent_store::AgentStore;
-use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
+use svc_kit::{Handle, RetainedState, impl_actor_message, supervision::ChildSpec};
 
 use self::core::AttemptEnd;
 use crate::chain_link::ChainAccess;
@@ -38,7 +38,7 @@ pub enum Msg {
     /// The versions of the store are to be read once more: one may have come while the actor started.
     ReadProgress,
     /// An event may have changed grants or participants, or the node runs another release.
-    Told,
+    RegistryChanged,
     /// The time for an attempt may have come.
     Wake,
     /// A transaction is on its way, with its hash.
@@ -52,19 +52,7 @@ pub enum Msg {
     },
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Changed(_) => "changed",
-            Self::ChainFound => "chain_found",
-            Self::ReadProgress => "read_progress",
-            Self::Told => "told",
-            Self::Wake => "wake",
-            Self::Sent(_) => "sent",
-            Self::Ended { .. } => "ended",
-        }
-    }
-}
+impl_actor_message!(Msg { Changed, ChainFound, ReadProgress, RegistryChanged, Wake, Sent, Ended });
 
 /// Arguments of the actor.
 pub struct Args {
@@ -119,8 +107,8 @@ impl ResolutionHandle {
     }
 
     /// Tells of an event about grants or participants, or of another release of the node.
-    pub fn told(&self) {
-        self.actor.notify(Msg::Told);
+    pub fn registry_changed(&self) {
+        self.actor.notify(Msg::RegistryChanged);
     }
 
     /// Returns the state of the resolution.

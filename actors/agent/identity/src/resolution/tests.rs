@@ -79,17 +79,17 @@ fn a_blocked_trigger_looks_again_after_an_event_and_every_ten_minutes() {
         vec![ResolutionEffect::Wake(BLOCKED_PAUSE - Duration::from_millis(100))],
         "a change unblocks nothing"
     );
-    assert_eq!(core.told(at(60_000)), wake(1_000));
-    assert_eq!(core.told(at(60_500)), wake(500), "the events of a block are one reason to look");
+    assert_eq!(core.registry_changed(at(60_000)), wake(1_000));
+    assert_eq!(core.registry_changed(at(60_500)), wake(500), "the events of a block are one reason to look");
     assert_eq!(core.woken(at(61_000)), attempt(3));
     assert_eq!(core.phase(), ResolutionPhase::Blocked(BlockedReason::NoGrant), "until the look has ended");
-    assert_eq!(core.told(at(61_100)), []);
+    assert_eq!(core.registry_changed(at(61_100)), []);
     assert_eq!(core.ended(&blocked, at(61_200), 0.5), wake(1_000), "the event came behind the read");
     assert_eq!(core.woken(at(62_200)), attempt(3));
     core.sent();
     assert_eq!(core.ended(&done(), at(63_000), 0.5), []);
     assert_eq!(core.phase(), ResolutionPhase::Idle);
-    assert_eq!(core.told(at(64_000)), [], "an event alone is no reason");
+    assert_eq!(core.registry_changed(at(64_000)), [], "an event alone is no reason");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_trigger_without_fees_looks_again_when_the_allowance_refills() {
         core.changed(2, at(0));
         assert_eq!(core.woken(at(2_000)), attempt(2));
         if is_told {
-            assert_eq!(core.told(at(2_050)), []);
+            assert_eq!(core.registry_changed(at(2_050)), []);
         }
         assert_eq!(core.ended(&without_fees(refills_in), at(2_100), 0.5), wake(pause), "{refills_in:?} {is_told}");
         assert_eq!(core.phase(), ResolutionPhase::Blocked(BlockedReason::NoFees));
@@ -127,7 +127,7 @@ fn a_trigger_that_the_node_reads_otherwise_names_the_field_and_goes_on_with_the_
     let blocked = AttemptEnd::Blocked { reason: reason.clone(), refills_in: None };
     assert_eq!(core.ended(&blocked, at(2_100), 0.5), vec![ResolutionEffect::Wake(BLOCKED_PAUSE)]);
     assert_eq!(core.phase(), ResolutionPhase::Blocked(reason));
-    assert_eq!(core.told(at(3_000)), wake(1_000));
+    assert_eq!(core.registry_changed(at(3_000)), wake(1_000));
     assert_eq!(core.woken(at(4_000)), attempt(2));
     core.sent();
     assert_eq!(core.phase(), ResolutionPhase::Submitted);

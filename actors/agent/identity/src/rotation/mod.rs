@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 
 use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
 use svc_agent_store::{AgentStore, RotationPhase};
-use svc_kit::{ActorMessage, Handle, ReplyPort, RetainedState, supervision::ChildSpec};
+use svc_kit::{Handle, ReplyPort, RetainedState, impl_actor_message, supervision::ChildSpec};
 
 use self::{
     actor::KeyRotator,
@@ -106,15 +106,7 @@ pub enum Msg {
     Wake,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Rotate { .. } => "rotate",
-            Self::Ended { .. } => "ended",
-            Self::Wake => "wake",
-        }
-    }
-}
+impl_actor_message!(Msg { Rotate, Ended, Wake });
 
 /// Arguments of the actor.
 pub struct Args {

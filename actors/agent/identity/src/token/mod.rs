@@ -10,7 +10,7 @@ mod core;
 mod tests;
 
 use svc_agent_core::error::Refusal;
-use svc_kit::{ActorMessage, AskError, CallError, Handle, ReplyPort, supervision::ChildSpec};
+use svc_kit::{AskError, CallError, Handle, ReplyPort, impl_actor_message, supervision::ChildSpec};
 use svc_wire::secret::SecretString;
 
 pub use self::core::{LoginChallenge, LoginProof, LoginRules, TokenCheck};
@@ -52,15 +52,7 @@ pub enum Msg {
     },
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Challenge { .. } => "challenge",
-            Self::Redeem { .. } => "redeem",
-            Self::Check { .. } => "check",
-        }
-    }
-}
+impl_actor_message!(Msg { Challenge, Redeem, Check });
 
 /// The address of the token issuer.
 #[derive(Clone)]
