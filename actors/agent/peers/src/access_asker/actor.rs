@@ -38,7 +38,7 @@ impl ActorBehaviour for AccessAsker {
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let now = wall_clock::now().seconds;
         match message {
-            Msg::Held { endpoint, question, url, reply } => {
+            Msg::FindGrant { endpoint, question, url, reply } => {
                 state.table.note_url(&endpoint, Some(&url));
                 reply.send(state.table.held(&endpoint, &question, now).cloned().map(Box::new));
             }
@@ -51,7 +51,7 @@ impl ActorBehaviour for AccessAsker {
                 }
                 reply.send(asked);
             }
-            Msg::Hear { peer, frame } => {
+            Msg::FrameReceived { peer, frame } => {
                 let heard = state.table.hear(&peer, *frame, now);
                 state.tell(heard);
             }

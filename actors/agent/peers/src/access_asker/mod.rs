@@ -14,7 +14,7 @@ use svc_didcomm::{
     access::{DropReason, HeardAnswer, OpenRequest, TooManyRequests},
     protocol::endpoint_access::{AccessFrame, AccessGrant},
 };
-use svc_kit::{ActorMessage, AskError, CallError, Handle, ReplyPort, supervision::ChildSpec};
+use svc_kit::{AskError, CallError, Handle, ReplyPort, impl_actor_message, supervision::ChildSpec};
 use svc_wire::endpoint_access::Material;
 use tokio::sync::oneshot;
 
@@ -23,8 +23,8 @@ pub(crate) type AccessQuestion = (Option<Vec<String>>, Option<Vec<Material>>);
 
 /// Messages of the asker.
 pub(crate) enum Msg {
-    /// A grant that is held for a question.
-    Held {
+    /// Finds the grant that is held for a question.
+    FindGrant {
         /// The endpoint.
         endpoint: String,
         /// The question.
@@ -50,8 +50,8 @@ pub(crate) enum Msg {
         /// Whether there is room.
         reply: ReplyPort<Result<(), TooManyRequests>>,
     },
-    /// A frame of a peer.
-    Hear {
+    /// A peer has sent a frame.
+    FrameReceived {
         /// DID by which the peer is known.
         peer: String,
         /// The frame.
@@ -76,20 +76,7 @@ pub(crate) enum Msg {
     Tick,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Held { .. } => "held",
-            Self::Grant { .. } => "grant",
-            Self::Ask { .. } => "ask",
-            Self::Hear { .. } => "hear",
-            Self::Settle { .. } => "settle",
-            Self::Forget(_) => "forget",
-            Self::ForgetPeer(_) => "forget_peer",
-            Self::Tick => "tick",
-        }
-    }
-}
+impl_actor_message!(Msg { FindGrant, Grant, Ask, FrameReceived, Settle, Forget, ForgetPeer, Tick });
 
 /// Frames and requests that may wait.
 const MAILBOX: usize = 1_024;
@@ -116,7 +103,7 @@ impl AccessAskerHandle {
         url: &str,
     ) -> Result<Option<Box<AccessGrant>>, AskError> {
         let (endpoint, question, url) = (endpoint.to_owned(), question.clone(), url.to_owned());
-        self.0.ask_within(TABLE_TIME, |reply| Msg::Held { endpoint, question, url, reply }).await
+        self.0.ask_within(TABLE_TIME, |reply| Msg::FindGrant { endpoint, question, url, reply }).await
     }
 
     /// Returns the grant of a request, while it is held.
@@ -135,7 +122,7 @@ impl AccessAskerHandle {
 
     /// Takes a frame of a peer.
     pub fn hear(&self, peer: &str, frame: AccessFrame) {
-        self.0.notify(Msg::Hear { peer: peer.to_owned(), frame: Box::new(frame) });
+        self.0.notify(Msg::FrameReceived { peer: peer.to_owned(), frame: Box::new(frame) });
     }
 
     /// Takes the grant that came for a request, by the URL of its entry in the document that was read since. When it is not taken, another

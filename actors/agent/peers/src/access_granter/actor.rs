@@ -15,8 +15,8 @@ use super::{
     sweep::{SweepEnd, sweep},
 };
 
-/// Time between two looks at the numbers of changes.
-const LOOK: Duration = Duration::from_secs(1);
+/// Time between two comparisons of the numbers of changes.
+const COMPARISON_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of the granter.
 pub(crate) struct Args {
@@ -42,7 +42,7 @@ impl ActorBehaviour for AccessGranter {
     type State = State;
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
-        context.send_after(Duration::ZERO, Msg::Look);
+        context.send_after(Duration::ZERO, Msg::SweepDue);
         let (rates, sweeps) = (RequestRates::default(), SweepTimes::default());
         Ok(State { args: Arc::clone(args), rates, sweeps, readings: 0 })
     }
@@ -67,11 +67,11 @@ impl ActorBehaviour for AccessGranter {
                 }
                 state.readings += u64::from(read.is_ok());
                 reply.send(read.map_err(|error| error.to_string()));
-                state.look(context);
+                state.sweep_if_due(context);
             }
-            Msg::Look => {
-                state.look(context);
-                context.send_after(LOOK, Msg::Look);
+            Msg::SweepDue => {
+                state.sweep_if_due(context);
+                context.send_after(COMPARISON_INTERVAL, Msg::SweepDue);
             }
             Msg::Swept(end) => state.sweeps.ended(matches!(end, SweepEnd::Complete)),
         }
@@ -84,7 +84,7 @@ impl ActorBehaviour for AccessGranter {
 }
 
 impl State {
-    fn look(&mut self, context: &ActorContext<Msg>) {
+    fn sweep_if_due(&mut self, context: &ActorContext<Msg>) {
         let parts = &self.args.parts;
         let cause = SweepCause {
             document: parts.keeper.published().version.number,

@@ -44,7 +44,7 @@ impl SweepTimes {
         begins
     }
 
-    /// A sweep has ended. One that failed is repeated at the next look.
+    /// A sweep has ended. One that failed is repeated at the next comparison.
     pub fn ended(&mut self, is_complete: bool) {
         self.is_sweeping = false;
         if !is_complete {

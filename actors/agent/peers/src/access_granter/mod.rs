@@ -26,7 +26,7 @@ use svc_didcomm::{
     access::Denied,
     protocol::endpoint_access::{AccessRequest, DenyCode},
 };
-use svc_kit::{ActorMessage, Handle, ReplyPort, supervision::ChildSpec, wall_clock};
+use svc_kit::{Handle, ReplyPort, impl_actor_message, supervision::ChildSpec, wall_clock};
 
 use self::{revoked_list::RevokedListCache, sweep::SweepEnd};
 use crate::{access::AccessOwner, courier::CourierHandle, gate::TrustGate};
@@ -49,22 +49,13 @@ pub(crate) enum Msg {
         /// The number of endpoints with conditions, or the problems of the file.
         reply: ReplyPort<Result<usize, String>>,
     },
-    /// The time for a look has come.
-    Look,
+    /// Grants may have to end: a sweep begins if something has changed.
+    SweepDue,
     /// A sweep has ended.
     Swept(SweepEnd),
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Judge { .. } => "judge",
-            Self::Reload { .. } => "reload",
-            Self::Look => "look",
-            Self::Swept(_) => "swept",
-        }
-    }
-}
+impl_actor_message!(Msg { Judge, Reload, SweepDue, Swept });
 
 /// The neighbours of the granter.
 #[derive(Clone)]

@@ -19,7 +19,7 @@ use std::{
 };
 
 use svc_agent_store::{AgentStore, AgentStoreError, OutboxEvent, guard::StoreGuardHandle};
-use svc_kit::{ActorMessage, Handle, ReplyPort, supervision::ChildSpec};
+use svc_kit::{Handle, ReplyPort, impl_actor_message, supervision::ChildSpec};
 use svc_net::webhook::WebhookClient;
 use svc_wire::secret::SecretString;
 
@@ -56,19 +56,7 @@ pub enum Msg {
     Finish(ReplyPort<bool>),
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Stored => "stored",
-            Self::Loaded(_) => "loaded",
-            Self::Sent(_) => "sent",
-            Self::Settled(_) => "settled",
-            Self::Wake => "wake",
-            Self::SettleAgain => "settle_again",
-            Self::Finish(_) => "finish",
-        }
-    }
-}
+impl_actor_message!(Msg { Stored, Loaded, Sent, Settled, Wake, SettleAgain, Finish });
 
 /// Arguments of the courier.
 pub struct Args {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use svc_agent_core::peer_tag::peer_tag;
 use svc_agent_store::AgentStoreError;
-use svc_kit::{ActorMessage, Handle, SessionDirectory, SessionError, supervision::ChildSpec};
+use svc_kit::{Handle, SessionDirectory, SessionError, impl_actor_message, supervision::ChildSpec};
 
 use crate::peer_session::PeerSessionHandle;
 
@@ -39,15 +39,7 @@ pub(crate) enum Msg {
     Clean,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Wake => "wake",
-            Self::SessionIdle(_) => "session_idle",
-            Self::Clean => "clean",
-        }
-    }
-}
+impl_actor_message!(Msg { Wake, SessionIdle, Clean });
 
 /// The sessions, and the address of the directory.
 #[derive(Clone)]

@@ -71,7 +71,7 @@ impl ActorBehaviour for PeerSession {
         let effect = match message {
             Msg::Arrived { message, reply } => state.core.arrived(PeerTask::Message(message, reply)),
             Msg::Ended { recipient, prior, reply } => state.core.arrived(PeerTask::End(recipient, prior, reply)),
-            Msg::Taken(TakenReceipt { receipt, queued_for, answer }) => {
+            Msg::MessageHandled(TakenReceipt { receipt, queued_for, answer }) => {
                 if let Some(reply) = state.reply.take() {
                     reply.send(receipt);
                 }
@@ -88,7 +88,7 @@ impl ActorBehaviour for PeerSession {
                 queued_for.and_then(|connection_id| state.core.due(connection_id))
             }
             Msg::Due(connection_id) => state.core.due(connection_id),
-            Msg::Again { connection_id, sent } => {
+            Msg::RetryOutbox { connection_id, sent } => {
                 state.run_outbox(context, connection_id, sent);
                 None
             }
@@ -135,14 +135,14 @@ impl State {
             PeerTask::Message(message, reply) => {
                 self.reply = Some(reply);
                 context.spawn(async move {
-                    mailbox.send(Msg::Taken(args.work.take(*message).await));
+                    mailbox.send(Msg::MessageHandled(args.work.take(*message).await));
                 });
             }
             PeerTask::End(recipient, prior, reply) => {
                 self.reply = Some(reply);
                 context.spawn(async move {
                     let receipt = args.work.end_connection(&recipient, &prior).await;
-                    mailbox.send(Msg::Taken(TakenReceipt { receipt, queued_for: None, answer: None }));
+                    mailbox.send(Msg::MessageHandled(TakenReceipt { receipt, queued_for: None, answer: None }));
                 });
             }
         }
@@ -171,7 +171,7 @@ impl State {
             RunEnd::Failed(error) => {
                 tracing::warn!(%error, "the outbox to a peer cannot be read");
                 // The result of the attempt is kept until it is stored.
-                context.send_after(STORE_PAUSE, Msg::Again { connection_id, sent });
+                context.send_after(STORE_PAUSE, Msg::RetryOutbox { connection_id, sent });
                 None
             }
             RunEnd::NothingDue => {

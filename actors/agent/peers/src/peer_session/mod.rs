@@ -20,7 +20,7 @@ use futures::future::BoxFuture;
 use svc_agent_store::{AgentStoreError, QueuedMessage, SentMessage};
 use svc_didcomm::{Message, delivery::Attempt, from_prior::FromPrior};
 use svc_kit::{
-    ActorMessage, AskError, Handle, ReplyPort, Session,
+    AskError, Handle, ReplyPort, Session, impl_actor_message,
     supervision::{ChildSpec, RestartMode},
 };
 use svc_net::didcomm::{PeerSocket, Receipt};
@@ -114,7 +114,7 @@ pub(crate) enum Msg {
         reply: ReplyPort<Receipt>,
     },
     /// A message was stored, or could not be.
-    Taken(TakenReceipt),
+    MessageHandled(TakenReceipt),
     /// A connection has a message that is due.
     Due(String),
     /// A run through the outbox of a connection has ended.
@@ -122,7 +122,7 @@ pub(crate) enum Msg {
     /// Messages have come on the session's own socket.
     Envelopes(Vec<Bytes>),
     /// The pause after a failure of the store is over: the message is settled now, and the next one read.
-    Again {
+    RetryOutbox {
         /// The connection.
         connection_id: String,
         /// The message that is to be settled.
@@ -134,21 +134,7 @@ pub(crate) enum Msg {
     Idle,
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Arrived { .. } => "arrived",
-            Self::Ended { .. } => "ended",
-            Self::Taken(_) => "taken",
-            Self::Due(_) => "due",
-            Self::RunEnded(..) => "run_ended",
-            Self::Envelopes(_) => "envelopes",
-            Self::Again { .. } => "again",
-            Self::EndIfIdle(_) => "end_if_idle",
-            Self::Idle => "idle",
-        }
-    }
-}
+impl_actor_message!(Msg { Arrived, Ended, MessageHandled, Due, RunEnded, Envelopes, RetryOutbox, EndIfIdle, Idle });
 
 /// Arguments of a session.
 pub(crate) struct Args {

@@ -8,7 +8,7 @@ mod core;
 #[cfg(test)]
 mod tests;
 
-use svc_kit::{ActorMessage, Handle, supervision::ChildSpec};
+use svc_kit::{Handle, impl_actor_message, supervision::ChildSpec};
 use svc_net::{upstream::UpstreamEndpoints, websocket::LinkEvent};
 use svc_wire::trust_stream::TrustBlock;
 
@@ -20,11 +20,7 @@ pub enum Msg {
     Link(LinkEvent<TrustBlock>),
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        "link"
-    }
-}
+impl_actor_message!(Msg { Link });
 
 /// Arguments of the watch.
 pub struct Args {
