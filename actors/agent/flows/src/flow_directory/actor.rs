@@ -84,7 +84,7 @@ impl ActorBehaviour for FlowDirectoryActor {
                 }
             }
             Msg::DueAt(at) => state.timer.wake_after(context, time_until(at).clamp(MIN_PAUSE, MAX_PAUSE), Msg::Wake),
-            Msg::AtRest(id, wakes) => {
+            Msg::SessionIdle(id, wakes) => {
                 let was_full = !directory.has_place();
                 directory.end(&id, wakes).await;
                 // A change that came in between has left the flow due.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use svc_agent_store::{AgentStoreError, WrittenFlow};
-use svc_kit::{ActorMessage, Handle, SessionDirectory, supervision::ChildSpec, wall_clock::now_millis};
+use svc_kit::{Handle, SessionDirectory, impl_actor_message, supervision::ChildSpec, wall_clock::now_millis};
 
 pub use self::core::NamedParticipant;
 use crate::flow_session::{self, FlowSessionHandle, FlowSteps};
@@ -64,7 +64,7 @@ pub(crate) enum Msg {
     /// A flow is due at a time, in milliseconds since the epoch.
     DueAt(i64),
     /// A session has nothing to do, behind a number of wakes.
-    AtRest(Arc<str>, u64),
+    SessionIdle(Arc<str>, u64),
     /// Registry events name participants.
     Participants(Vec<NamedParticipant>),
     /// The pause is over behind which some of them are read again.
@@ -81,23 +81,19 @@ pub(crate) enum Msg {
     Read(core::ReadEnd),
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Wake => "wake",
-            Self::Changed(_) => "changed",
-            Self::DueAt(_) => "due_at",
-            Self::AtRest(..) => "at_rest",
-            Self::Participants(_) => "participants",
-            Self::ReadAgain => "read_again",
-            Self::ReadAll => "read_all",
-            Self::ReadUnfinished => "read_unfinished",
-            Self::WakeWaiting => "wake_waiting",
-            Self::Measure => "measure",
-            Self::Read(_) => "read",
-        }
-    }
-}
+impl_actor_message!(Msg {
+    Wake,
+    Changed,
+    DueAt,
+    SessionIdle,
+    Participants,
+    ReadAgain,
+    ReadAll,
+    ReadUnfinished,
+    WakeWaiting,
+    Measure,
+    Read,
+});
 
 /// The sessions, and the address of the directory.
 #[derive(Clone)]
@@ -194,6 +190,6 @@ impl FlowDirectory {
 
     /// Tells of a session that has nothing to do.
     pub fn session_is_at_rest(&self, flow_id: &Arc<str>, wakes: u64) {
-        self.actor.notify(Msg::AtRest(Arc::clone(flow_id), wakes));
+        self.actor.notify(Msg::SessionIdle(Arc::clone(flow_id), wakes));
     }
 }

@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use svc_kit::{
-    ActorMessage, Handle, Session,
+    Handle, Session, impl_actor_message,
     supervision::{ChildSpec, RestartMode},
 };
 
@@ -49,15 +49,7 @@ pub(crate) enum Msg {
     PauseOver(u64),
 }
 
-impl ActorMessage for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Wake(_) => "wake",
-            Self::Stepped(_) => "stepped",
-            Self::PauseOver(_) => "pause_over",
-        }
-    }
-}
+impl_actor_message!(Msg { Wake, Stepped, PauseOver });
 
 /// Arguments of a session.
 pub(crate) struct Args {
