@@ -14,6 +14,7 @@ The measures, over the product code that import_circles.py reads:
   it, and operator, indexer and agent do not reach each other. Every actor stands in a tree of the page.
 - Files of an actor. The folder of an actor has `actor.rs`, `mod.rs`, and `core` and `tests` as a file or a folder, or docs/architecture.md
   says which it lacks; a row that is not true any more leaves the page.
+- Names of messages. `impl_actor_message!` alone implements `ActorMessage`: it derives the label of a message from its variant.
 - Walks of docs/architecture.md. The files of a walk exist, stand there once, and are numbered.
 
 Limits.
@@ -54,6 +55,7 @@ USES = re.compile(r"^\| (`svc[^|]*) \| ([^|]*) \|$", re.MULTILINE)
 STEPS = re.compile(r"^\| (\d+)(?:–(\d+))? \| ([^|]*) \|", re.MULTILINE)
 ACTOR = re.compile(r'^\s*const KIND: &\'static str = "(\w+)";', re.MULTILINE)
 SHELL = re.compile(r"^impl(?:<[^{]*>)? ActorBehaviour for \w+", re.MULTILINE)
+MESSAGE = re.compile(r"^[ \t]*impl\b[^;{]*\bActorMessage\s+for\s+(?:\w+::)*(\w+)", re.MULTILINE)
 LACKS = re.compile(r"^\| `(actors/[^`]*)` \| ((?:core|tests)(?:, (?:core|tests))?) \| \S", re.MULTILINE)
 TREE = re.compile(r"^```\n([a-z]+ \(one-for-one.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -174,6 +176,13 @@ def actor_file_problems(page, sources):
             yield f"{PAGE}: {folder} lacks {', '.join(lacks) or 'nothing'}, and the page says {', '.join(shown) or 'nothing'}"
 
 
+def message_problems(sources):
+    """Messages with labels by hand. `sources` has the texts of all Rust files by their paths."""
+    for path, text in sources.items():
+        for name in MESSAGE.findall(text):
+            yield f"{path}: impl_actor_message! names the messages of {name} after their variants; write no ActorMessage by hand"
+
+
 def walk(page, title):
     """The rows of a walk, each as (first number, last number, paths)."""
     section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
@@ -260,6 +269,8 @@ def main():
     # Files of tests are no product code: `load` leaves them out.
     tests = {path.as_posix(): "" for path in Path("actors").rglob("tests*") if "target" not in path.parts for path in (path, path / "mod.rs")}
     measures.problems += actor_file_problems(page, {**{path: "" for path in tests if Path(path).is_file()}, **actors})
+    # Tests too: an actor of a test is the example for the next one.
+    measures.problems += message_problems({path.as_posix(): path.read_text() for path in sorted(Path("actors").rglob("*.rs")) if "target" not in path.parts})
     for title, ceiling in WALKS.items():
         measures.problems += walk_problems(page, title, lambda path: Path(path).is_file())
         files = [path for _, _, paths in walk(page, title) for path in paths]
@@ -344,6 +355,12 @@ agent (one-for-one)
         **dict.fromkeys(["actors/x/c/mod.rs", "actors/x/c/core.rs", "actors/x/c/tests/mod.rs"], ""),
         "actors/x/c/tests.rs": shell,
     }
+    by_hand = """//! impl ActorMessage for Told {
+fn open<M: ActorMessage>() {}
+impl<M: ActorMessage> ActorContext<M> { fn four() {} }
+    impl ActorMessage for One {
+impl<T: Topic> svc_kit::ActorMessage for part::Two<T> {
+impl$(<$parameter: $bound>)? $crate::ActorMessage for $message"""
     measures = Measures()
     measures.compare("low", 1, 2)
     measures.compare("even", 2, 2)
@@ -390,6 +407,7 @@ agent (one-for-one)
             ["a.rs stands there twice", "the row 5 has the numbers 4 to 4", "none.rs does not exist"],
         ),
         (list(walk_problems(page, "Two", bool)), [f"{PAGE}: there is no table below 'Two'"]),
+        ([problem.split(" after ")[0] for problem in message_problems({"x.rs": by_hand})], ["x.rs: impl_actor_message! names the messages of " + name for name in ("One", "Two")]),
         (list(function_problems({"b.rs long": MAX_LINES + 1}, {"b.rs long"})), []),
         (
             list(function_problems(lengths, {"b.rs long", "b.rs shorter"})),
