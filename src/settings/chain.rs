@@ -20,7 +20,7 @@ rows! {
         .required().secret();
     SVC_CORPORATION = row(CORPORATION, &[Serve], "id of the corporation it acts for").required();
     SVC_RPC = row(Origins, &[Serve, Indexer], "node RPC origin, WebSocket at `/websocket`; several with commas between: one is \
-        used, the others when it fails (ours) or has pruned a height that the indexer reads").required();
+        used, the others when it fails (ours) or has pruned a height that is read").required();
     SVC_INDEXER = row(Origins, &[Serve], "indexer origin, WebSocket at `/v4/indexer/subscribe`; several likewise").required();
     SVC_GRAPH = row(Origin, &[Serve], "graph origin, progress at `/v4/graph/blocks/subscribe`; graph tools exist only with it");
     SVC_CHAIN_ID = row(Text("a chain id of 1 to 50 characters without blanks"), BOTH,

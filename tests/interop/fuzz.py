@@ -34,13 +34,13 @@ STAGES = {
     "broadcast": "SIMULATION_FAILED INSUFFICIENT_FEES SEQUENCE_MISMATCH BCAST_REJECTED",
     "confirmation": "BCAST_TIMEOUT TX_FAILED TX_EXPIRED",
     "indexer": "INDEXER_BEHIND",
-    "upstream": "NOT_FOUND UPSTREAM_UNREACHABLE UPSTREAM_HTTP_ERROR UPSTREAM_PROTOCOL_ERROR VSA_ADMIN_URL_NOT_FOUND "
+    "upstream": "NOT_FOUND UPSTREAM_UNREACHABLE UPSTREAM_HTTP_ERROR UPSTREAM_PROTOCOL_ERROR STATE_PRUNED VSA_ADMIN_URL_NOT_FOUND "
     "VSA_DID_RESOLUTION_FAILED NOT_READY OVERLOADED RESTARTING",
 }
 STAGE_OF = {code: stage for stage, codes in STAGES.items() for code in codes.split()}
 # How a call may fail whose arguments keep the schema. Anything else is a fault of a server, not of the caller.
 # A generated DID is no agent of the corporation.
-READ_FAILURES = {"INPUT_INVALID", "NOT_FOUND", "UPSTREAM_HTTP_ERROR", "VSA_NOT_AUTHORIZED"}
+READ_FAILURES = {"INPUT_INVALID", "NOT_FOUND", "STATE_PRUNED", "UPSTREAM_HTTP_ERROR", "VSA_NOT_AUTHORIZED"}
 DRY_RUN_FAILURES = {"INPUT_INVALID", "INPUT_OUT_OF_SCOPE", "SIMULATION_FAILED", "INSUFFICIENT_FEES"}
 CHAIN_FAULTS = {1, 111222}  # With these the SDK reports an error that has no code, and a panic.
 CLIENT = {"name": "fuzz", "version": "1"}

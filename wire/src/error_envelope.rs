@@ -130,6 +130,7 @@ codes! {
     VsaDidResolutionFailed, "VSA_DID_RESOLUTION_FAILED", Upstream, true, "The agent's DID could not be resolved.";
     NotReady, "NOT_READY", Upstream, true, "The server has not finished starting, or is stopping.";
     Overloaded, "OVERLOADED", Upstream, true, "A bounded queue is full.";
+    StatePruned, "STATE_PRUNED", Upstream, false, "No configured node has the state of that height any more; `details.oldest_height` is the oldest that one has.";
     Restarting, "RESTARTING", Upstream, true, "The part that serves this is being restarted.";
 }
 

@@ -128,8 +128,36 @@ pub fn invalid_arguments(reason: &str) -> ErrorEnvelope {
         .with_next_step(NextStep::ShowSchema)
 }
 
+/// A height that the node has pruned. `oldest` is the oldest one that a configured node has.
+pub fn pruned_error(error: &NodeClientError, oldest: Option<u64>) -> ErrorEnvelope {
+    let mut details = match error {
+        NodeClientError::Query { path, error } => {
+            let mut details = chain_details(error);
+            details["path"] = path.as_str().into();
+            details
+        }
+        NodeClientError::Rpc { method, error } => json!({"method": method, "rpc_code": error.code, "body": error.data}),
+        NodeClientError::Upstream(_) | NodeClientError::Disputed(_) => json!({}),
+    };
+    details["kind"] = "rpc".into();
+    let message = match oldest {
+        Some(oldest) => {
+            details["oldest_height"] = oldest.into();
+            format!("no configured node has that height any more, the oldest that one has is {oldest}: {error}")
+        }
+        None => format!("the node does not have that height any more: {error}"),
+    };
+    let hint = "this says nothing about the thing itself: ask for a later height or for the present state, or add an archive node";
+    ErrorEnvelope::new(FailureCode::StatePruned, message, hint)
+        .with_details(details)
+        .with_next_step(NextStep::ConfigureNode)
+}
+
 /// A node's failure outside a transaction.
 pub fn node_error(error: &NodeClientError) -> ErrorEnvelope {
+    if error.is_pruned() {
+        return pruned_error(error, None);
+    }
     match error {
         NodeClientError::Upstream(error) => upstream_error(error),
         NodeClientError::Rpc { method, error: rpc } => {

@@ -36,6 +36,8 @@ mod tests {
             ("/svc.ec.v1.Query/GetEcosystem", error(22, "ecosystem 7 not found: key not found"), true),
             ("/svc.ec.v1.Query/GetEcosystem", error(6, "not found"), false),
             ("/svc.pp.v1.Query/GetParticipant", error(6, "participant not found"), true),
+            ("/svc.pp.v1.Query/GetParticipant", error(6, "nil pointer dereference"), false),
+            ("/svc.pp.v1.Query/GetParticipant", error(38, pruned), false),
             ("/cosmos.group.v1.Query/Proposal", error(6, "load proposal: not found: unknown request"), true),
             ("/cosmos.group.v1.Query/Proposal", error(6, "panic"), false),
             ("/cosmos.group.v1.Query/Proposal", error(38, pruned), false),

@@ -1,7 +1,7 @@
 //! Inspections of a node and a store, without an indexer.
 
 use serde::Serialize;
-use svc_net::upstream::{NodeClient, read_node_descriptors};
+use svc_net::upstream::{KeptPart, NodeClient, read_node_descriptors};
 use svc_store::{free_space, sqlite_file};
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
     node_check::{assert_same_chain, bond_denom, find_first_height},
 };
 use crate::{
-    ingest::{NodeReader, PrunedHeight, Verification, compare_with_node, has_height, oldest_height},
+    ingest::{NodeReader, PrunedHeight, Verification, compare_with_node},
     store::IndexStore,
 };
 
@@ -48,7 +48,7 @@ pub async fn check_start(config: &IndexerConfig) -> Result<StartCheck, IndexerEr
     node.select_current(None).await;
     let status = node.status().await?;
     bond_denom(&node).await?;
-    let oldest_state = oldest_height(&node).await?;
+    let oldest_state = node.oldest_height(KeptPart::BlockAndState).await?;
     let start = find_first_height(config, &node, 0, &status.sync_info).await?;
     let mut missing = Vec::new();
     if start > 1 {
@@ -94,8 +94,13 @@ pub async fn verify_index(config: &IndexerConfig, height: Option<u64>) -> Result
     if !(*oldest..=*newest).contains(&height) {
         return Err(IndexerError::NotIndexed { height, oldest: *oldest, newest: *newest });
     }
-    if !has_height(&node, height).await? {
-        return Err(PrunedHeight { wanted: height, oldest: oldest_height(&node).await?, is_empty: true }.into());
+    if !node.any_has(KeptPart::BlockAndState, height).await? {
+        return Err(PrunedHeight {
+            wanted: height,
+            oldest: node.oldest_height(KeptPart::BlockAndState).await?,
+            is_empty: true,
+        }
+        .into());
     }
     let verification = compare_with_node(NodeReader { node: &node, registry: &registry }, &store, height).await?;
     store.close().await;

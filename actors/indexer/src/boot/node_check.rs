@@ -1,6 +1,6 @@
 //! Checks of the node and the store before the actors start.
 
-use svc_net::upstream::NodeClient;
+use svc_net::upstream::{KeptPart, NodeClient};
 use svc_wire::{
     comet_rpc::{NodeStatus, SyncInfo},
     proto::cosmos::staking::v1beta1::{QueryParamsRequest, QueryParamsResponse},
@@ -9,7 +9,7 @@ use svc_wire::{
 
 use super::{config::IndexerConfig, error::IndexerError};
 use crate::{
-    ingest::{NodeReader, PrunedHeight, find_missing_corporation, has_height, oldest_height},
+    ingest::{NodeReader, PrunedHeight, find_missing_corporation},
     store::{IndexStore, IndexStoreError},
 };
 
@@ -40,11 +40,11 @@ pub async fn find_first_height(
         return Ok(checkpoint + 1);
     }
     if let Some(wanted) = config.start_height
-        && (wanted > newest || has_height(node, wanted).await?)
+        && (wanted > newest || node.any_has(KeptPart::BlockAndState, wanted).await?)
     {
         return Ok(wanted);
     }
-    let oldest = oldest_height(node).await?;
+    let oldest = node.oldest_height(KeptPart::BlockAndState).await?;
     if let Some(wanted) = config.start_height {
         return Err(PrunedHeight { wanted, oldest, is_empty: true }.into());
     }
@@ -95,7 +95,7 @@ pub async fn assert_complete(
         return Ok(());
     }
     if checkpoint > 0 {
-        if checkpoint > newest || !has_height(source.node, checkpoint).await? {
+        if checkpoint > newest || !source.node.any_has(KeptPart::BlockAndState, checkpoint).await? {
             // The next start may find a node that has the height.
             return Ok(());
         }

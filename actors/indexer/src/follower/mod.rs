@@ -21,13 +21,16 @@ mod tests;
 use std::time::Duration;
 
 use svc_kit::{Handle, RetainedState, impl_actor_message, supervision::ChildSpec};
-use svc_net::{upstream::NodeClient, websocket::LinkEvent};
+use svc_net::{
+    upstream::{KeptPart, NodeClient},
+    websocket::LinkEvent,
+};
 use svc_wire::event_stream::BlockMessage;
 
 use crate::{
     block::KnownMessages,
     hub::HubHandle,
-    ingest::{FetchedBlock, IngestError, PrunedHeight, oldest_height},
+    ingest::{FetchedBlock, IngestError, PrunedHeight},
     store::IndexStore,
     trust::TrustEvaluatorHandle,
 };
@@ -100,7 +103,7 @@ pub struct Args {
 impl Args {
     /// The error of a height that no node has any more.
     async fn pruned_height(&self, height: u64) -> Result<PrunedHeight, IngestError> {
-        let oldest = oldest_height(&self.node).await?;
+        let oldest = self.node.oldest_height(KeptPart::BlockAndState).await?;
         let is_empty = self.store.checkpoint().await?.height == 0;
         Ok(PrunedHeight { wanted: height, oldest, is_empty })
     }

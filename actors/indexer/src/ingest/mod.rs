@@ -32,7 +32,7 @@ use crate::{
 };
 pub use block_ingester::BlockIngester;
 pub use bootstrap::{discover_entities, find_missing_corporation};
-pub use horizon::{PrunedHeight, has_height, oldest_height};
+pub use horizon::PrunedHeight;
 pub use node_reader::{EntityReading, NodeReader};
 pub use registry_cache::RegistryCache;
 pub use verification::{IndexDifference, Verification, compare_with_node};

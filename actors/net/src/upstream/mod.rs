@@ -19,4 +19,5 @@ pub(crate) use http_client::innermost_cause;
 pub use indexer_reads::{indexer_reach, read_event_page, read_indexed_height, select_indexer};
 pub use node_client::{BroadcastOutcome, NodeClient, NodeClientError};
 pub use node_selection::{ConfirmedHeight, HistoryDispute};
+pub use pruning::KeptPart;
 pub use upstream_error::{JsonDocument, UpstreamError, UpstreamKind, UpstreamResponse};

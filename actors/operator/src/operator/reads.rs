@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_net::upstream::{JsonDocument, NodeClient};
+use svc_net::upstream::{JsonDocument, KeptPart, NodeClient, NodeClientError};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 use tokio::time::Instant;
 
 use super::Operator;
 use crate::{
     barrier::BarrierHandle,
-    error::{invalid_arguments, node_error, upstream_error},
+    error::{invalid_arguments, node_error, pruned_error, upstream_error},
 };
 
 /// A reader of the chain whose height a read can wait for.
@@ -107,8 +107,25 @@ impl Operator {
             let params = params.clone();
             async move { node.call_raw(method, params).await }
         };
-        let height = self.pipeline().clock().height;
-        self.node().read_with_failover(height, ask).await.map_err(|error| node_error(&error))
+        self.ask_nodes(KeptPart::Block, ask).await
+    }
+
+    /// Asks the node in use, and the others where it does not answer or has pruned the data.
+    async fn ask_nodes<T, A, F>(&self, part: KeptPart, ask: A) -> Result<T, ErrorEnvelope>
+    where
+        A: Fn(NodeClient) -> F,
+        F: Future<Output = Result<T, NodeClientError>>,
+    {
+        let nodes = self.node();
+        let known_height = self.pipeline().clock().height;
+        let answer = match nodes.read_with_failover(known_height, &ask).await {
+            Err(error) if error.is_pruned() => nodes.read_at_others(error, known_height, &ask).await,
+            answer => answer,
+        };
+        match answer {
+            Err(error) if error.is_pruned() => Err(pruned_error(&error, nodes.oldest_height(part).await.ok())),
+            answer => answer.map_err(|error| node_error(&error)),
+        }
     }
 
     /// A gRPC query of the chain, `/package.Query/Method`, with request and answer as JSON. Height 0 is the newest state.
@@ -123,8 +140,7 @@ impl Operator {
             registry.encode(rpc.request.full_name(), request).map_err(|error| invalid_arguments(&error.to_string()))?;
         let bytes = bytes.as_slice();
         let ask = |node: NodeClient| async move { node.query_bytes(path, bytes, height).await };
-        let known_height = self.pipeline().clock().height;
-        let answer = self.node().read_with_failover(known_height, ask).await.map_err(|error| node_error(&error))?;
+        let answer = self.ask_nodes(KeptPart::State, ask).await?;
         registry.decode(rpc.response.full_name(), &answer).map_err(|error| {
             let hint = "the answer of the node contradicts its own descriptors";
             ErrorEnvelope::new(FailureCode::UpstreamProtocolError, error.to_string(), hint)
