@@ -37,6 +37,16 @@ pub fn forward_websocket(
     url: String,
     retell: impl Fn(Message) -> Vec<Message> + Send + Sync + 'static,
 ) -> Response {
+    forward_websocket_until(request, url, retell, std::future::pending())
+}
+
+/// Forwards a WebSocket until `cut` ends.
+pub fn forward_websocket_until(
+    request: &mut Request,
+    url: String,
+    retell: impl Fn(Message) -> Vec<Message> + Send + Sync + 'static,
+    cut: impl Future<Output = ()> + Send + 'static,
+) -> Response {
     let pump = move |socket: websocket_server::ServerSocket| async move {
         let (upstream, _) = connect_async(url).await.expect("the server is there");
         let ((mut to_client, mut from_client), (mut to_server, mut from_server)) = (socket.split(), upstream.split());
@@ -56,7 +66,7 @@ pub fn forward_websocket(
                 }
             }
         };
-        tokio::select! { () = down => {}, () = up => {} }
+        tokio::select! { () = down => {}, () = up => {}, () = cut => {} }
     };
     websocket_server::accept(request, 1 << 20, pump).map(Body::from)
 }

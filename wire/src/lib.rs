@@ -45,7 +45,7 @@ pub mod proto_registry;
 
 pub use account::{account_key, address, adr036};
 pub use chain::{absence, chain_error, comet_rpc, tx};
-pub use indexer::{block_subscription, event_stream, indexer_reads, participant_state, trust_stream};
+pub use indexer::{block_subscription, event_stream, index_identity, indexer_reads, participant_state, trust_stream};
 use values::amino_json;
 pub use values::{secret, strict_json, syntax, timestamp, verification_method};
 

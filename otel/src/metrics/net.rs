@@ -16,6 +16,12 @@ pub fn record_node_dispute(is_disputed: bool) {
         .set(u64::from(is_disputed), []);
 }
 
+/// Records the number of configured indexers with a standing: `followed`, `unverified` or `left_out`.
+pub fn record_indexer_standing(standing: &str, count: usize) {
+    instrument!(Gauge, "svc_mcp_indexers", "Indexers of the list, by whether they follow the chain of the node.")
+        .set(count as u64, [("standing", standing)]);
+}
+
 /// Records a finished upstream request.
 pub fn record_upstream_request(kind: &str, outcome: &str, took: Duration) {
     instrument!(Counter, "svc_mcp_upstream_requests_total", "Upstream requests ended, by kind and outcome.")

@@ -12,7 +12,10 @@ use svc_kit::wall_clock;
 use svc_net::{
     did::DidResolver,
     host_policy::HostPolicy,
-    upstream::{NodeClient, UpstreamEndpoints, UpstreamKind, UpstreamOrigins, read_indexed_height},
+    upstream::{
+        IndexReport, IndexerGuard, NodeClient, UpstreamEndpoints, UpstreamKind, UpstreamOrigins, read_indexed_height,
+        select_indexer,
+    },
 };
 use svc_pipeline::{AccountIdentity, FeeBudget, RegistryChain, discover_chain, query_account, query_balance};
 use svc_wire::timestamp;
@@ -53,7 +56,7 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
     };
     let AgentConfig { location, chain, events, peers, access, hosts, credentials, .. } = agent;
     findings.push(check_ecosystems(&credentials));
-    findings.push(match timeout(CHECK_TIMEOUT, check_indexer(&events.indexer)).await {
+    findings.push(match timeout(CHECK_TIMEOUT, check_indexer(&events.indexer, &chain)).await {
         Ok(finding) => finding,
         Err(_) => CheckFinding::bad("SVC_INDEXER_BASE_URL", format!("no answer within {CHECK_TIMEOUT:?}")),
     });
@@ -148,15 +151,28 @@ async fn check_parts(
     findings
 }
 
-/// The height of the indexer.
-async fn check_indexer(origins: &UpstreamOrigins) -> CheckFinding {
+/// The height of the indexer, and each one that does not follow the chain of the node.
+async fn check_indexer(origins: &UpstreamOrigins, chain: &ChainConfig) -> CheckFinding {
     let subject = "SVC_INDEXER_BASE_URL";
     let indexer = match UpstreamEndpoints::new(UpstreamKind::Indexer, origins) {
         Ok(indexer) => indexer,
         Err(error) => return CheckFinding::bad(subject, error.to_string()),
     };
+    let guard = NodeClient::new(&chain.rpc).and_then(|node| IndexerGuard::new(&indexer, node));
+    let guard = match guard {
+        Ok(guard) => guard,
+        Err(error) => return CheckFinding::bad(subject, error.to_string()),
+    };
+    guard.compare_due().await;
+    select_indexer(&indexer, 0, None).await;
+    let problems: Vec<String> = guard.reports().iter().filter_map(IndexReport::problem).collect();
     match read_indexed_height(indexer.current()).await {
-        Ok(height) => CheckFinding::good(subject, format!("{origins} is at block {height}")),
+        Ok(height) if problems.is_empty() => CheckFinding::good(subject, format!("{origins} is at block {height}")),
+        Ok(height) => {
+            let used = indexer.current().origin();
+            CheckFinding::warning(subject, format!("{used} is at block {height}; {}", problems.join("; ")))
+        }
+        Err(_) if guard.has_none_left() => CheckFinding::bad(subject, problems.join("; ")),
         Err(error) => CheckFinding::bad(subject, error.to_string()),
     }
 }

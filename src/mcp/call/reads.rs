@@ -34,7 +34,10 @@ impl ToolServer {
             Some(body) => self.operator.indexer_post(operation, &request.path, body, height).await?,
             None => self.operator.indexer_get(operation, &request.path, &request.query, height).await?,
         };
-        let summary = summary_line(name, &document.value) + &note;
+        let doubt = self.operator.doubt_about_indexer().map_or_else(String::new, |reason| {
+            format!(" (it is not known whether the indexer follows the chain of the node: {reason})")
+        });
+        let summary = summary_line(name, &document.value) + &note + &doubt;
         let Some(shape) = tool.list_shape().filter(|_| !IdxTool::is_raw(arguments)) else {
             return Ok(ToolAnswer::verbatim(summary, document));
         };

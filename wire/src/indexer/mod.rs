@@ -2,6 +2,7 @@
 
 pub mod block_subscription;
 pub mod event_stream;
+pub mod index_identity;
 pub mod indexer_reads;
 pub mod participant_state;
 mod trust_channels;

@@ -9,7 +9,7 @@ use svc_agent_store::{AgentStore, AgentStoreError, BlockEvents};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
     block_subscription::{BlockPatience, BlockSubscription, OUTSIDE_CONTRACT},
-    upstream::{UpstreamEndpoints, read_event_page, select_indexer},
+    upstream::{UpstreamEndpoints, read_event_page},
     websocket::{ConnectionEpoch, LinkEvent},
 };
 use svc_otel::metrics;
@@ -21,7 +21,8 @@ use svc_wire::{
 use super::{
     Args, Msg,
     core::{CompleteBlock, EventCollector},
-    proof::{StatedBlock, StoreFailure, prove_chain, prove_own_writes},
+    indexer_choice::IndexerChoice,
+    proof::{StatedBlock, StoreFailure, is_consistent, prove_chain, prove_own_writes},
     release,
 };
 
@@ -50,6 +51,8 @@ pub struct State {
     collector: EventCollector,
     /// The indexer of the connection; pages of another one have other cursors.
     indexer: UpstreamEndpoints,
+    /// Selects the indexer.
+    choice: IndexerChoice,
     /// Blocks that are being stored.
     storing: Option<Vec<CompleteBlock>>,
     /// A block of the indexer that is still to be compared with the node's, and whether one of this connection was the same.
@@ -87,12 +90,15 @@ impl ActorBehaviour for RegistryWatcher {
         );
         args.state.with(|state| state.stored_height = stored);
         release::watch(context, args);
+        let choice = IndexerChoice::new(&args.watcher.indexer, &args.watcher.pipeline)?;
+        context.mailbox().send(Msg::CompareIndexers);
         Ok(State {
             args: Arc::clone(args),
             subscription,
             first_height: before_start,
             collector: EventCollector::new(stored, ids),
             indexer: args.watcher.indexer.pinned(),
+            choice,
             storing: None,
             stated: None,
             is_same_chain: false,
@@ -113,6 +119,17 @@ impl ActorBehaviour for RegistryWatcher {
             }
             Msg::StoreAgain => {
                 state.storing = None;
+                Vec::new()
+            }
+            Msg::CompareIndexers => {
+                if state.indexer.current().left_out().is_some() {
+                    state.subscription.reconnect("the indexer is left out");
+                }
+                let (choice, stored, mailbox) = (state.choice.clone(), state.collector.cursor(), context.mailbox());
+                context.spawn(async move {
+                    choice.compare(stored).await;
+                    mailbox.send(Msg::CompareIndexers);
+                });
                 Vec::new()
             }
         };
@@ -139,15 +156,6 @@ impl ActorBehaviour for RegistryWatcher {
 }
 
 impl State {
-    /// Replaces the indexer in use by another one when it does not answer, or lacks blocks that are stored.
-    fn select_indexer(&self, context: &ActorContext<Msg>) {
-        let (args, stored) = (Arc::clone(&self.args), self.collector.cursor());
-        context.spawn(async move {
-            let plausible = args.watcher.pipeline.clock().plausible_height(tokio::time::Instant::now());
-            select_indexer(&args.watcher.indexer, stored.unwrap_or(0), Some(plausible)).await;
-        });
-    }
-
     fn receive(&mut self, context: &ActorContext<Msg>, event: LinkEvent<StreamMessage>) -> Vec<SubscriptionEffect> {
         match self.subscription.accept(event) {
             Some(LinkEvent::Up { .. }) => self.begin_again(),
@@ -160,7 +168,7 @@ impl State {
             Some(LinkEvent::Frame { .. }) => self.subscription.reconnect(OUTSIDE_CONTRACT),
             Some(LinkEvent::Down { .. }) => {
                 self.held_page = None;
-                self.select_indexer(context);
+                context.spawn(self.choice.clone().select(self.indexer.clone(), self.collector.cursor()));
             }
             Some(LinkEvent::Ready { .. }) | None => {}
         }
@@ -379,14 +387,6 @@ async fn prove_and_store(
     let rows: Vec<BlockEvents> = blocks.iter().map(|block| to_rows(args, block)).collect();
     let now = wall_clock::now().seconds;
     Ok(watcher.store.store_blocks(&rows, now, watcher.max_stored).await?)
-}
-
-/// Whether the events of a block are of that block.
-fn is_consistent(message: &StreamMessage) -> bool {
-    match message {
-        StreamMessage::Block(block) => block.events.iter().all(|event| event.block_height == block.block),
-        _ => true,
-    }
 }
 
 fn to_rows(args: &Args, block: &CompleteBlock) -> BlockEvents {

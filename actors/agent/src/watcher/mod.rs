@@ -8,6 +8,7 @@
 
 mod actor;
 mod core;
+mod indexer_choice;
 mod proof;
 mod release;
 #[cfg(test)]
@@ -70,9 +71,11 @@ pub enum Msg {
     },
     /// The pause after a failure of the store is over.
     StoreAgain,
+    /// The timer for comparing the indexers with the node has fired.
+    CompareIndexers,
 }
 
-impl_actor_message!(Msg { Link, PageRead, Stored, StoreAgain });
+impl_actor_message!(Msg { Link, PageRead, Stored, StoreAgain, CompareIndexers });
 
 /// The event types that the agent acts on. Events of the others are delivered all the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

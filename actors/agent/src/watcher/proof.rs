@@ -58,6 +58,14 @@ impl From<AgentStoreError> for StoreFailure {
     }
 }
 
+/// Whether the events of a block are of that block.
+pub(super) fn is_consistent(message: &StreamMessage) -> bool {
+    match message {
+        StreamMessage::Block(block) => block.events.iter().all(|event| event.block_height == block.block),
+        _ => true,
+    }
+}
+
 /// Compares a block of the indexer with the node's.
 pub(super) async fn prove_chain(watcher: &WatcherArgs, stated: &StatedBlock) -> Result<(), StoreFailure> {
     let height = stated.height;

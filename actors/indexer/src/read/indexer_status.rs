@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use svc_wire::timestamp;
 
-use super::{error::ReadError, reader::IndexReader};
+use super::{
+    error::ReadError,
+    reader::{IndexReader, ReadRequest},
+};
 use crate::store::iso_millis;
 
 impl IndexReader {
@@ -34,14 +37,36 @@ impl IndexReader {
         Ok(status)
     }
 
-    pub(super) fn version(&self) -> Value {
+    pub(super) async fn version(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
         let subject = &self.subject;
-        json!({
+        let mut version = json!({
             "app_version": env!("CARGO_PKG_VERSION"),
             "environment": {"network": {
                 "chain_id": subject.node.network, "rpc_endpoint": subject.rpc, "lcd_endpoint": "", "cosmos_sdk_version": "",
                 "node_version": subject.node.version, "app_name": subject.namespace.as_str(),
             }},
-        })
+        });
+        let heights = self.store.oldest_and_newest_block().await?;
+        let (oldest, newest) = (heights.first().copied(), heights.last().copied());
+        version["newest_block"] = newest.map_or(Value::Null, |(height, time)| show_block(height, time));
+        let Some(height) = request.params.number("block_height") else { return Ok(version) };
+        let newest = newest.map_or(0, |(newest, _)| newest);
+        if height > newest {
+            let text = format!("block_height: {height} is above the newest indexed height {newest}");
+            return Err(ReadError::InvalidParameter(text));
+        }
+        let Some(time) = self.store.block_time(height).await? else {
+            let oldest = oldest.map_or(0, |(oldest, _)| oldest);
+            return Err(ReadError::Gone(format!(
+                "block {height} is not indexed, the oldest indexed height is {oldest}"
+            )));
+        };
+        version["block"] = show_block(height, time);
+        Ok(version)
     }
+}
+
+/// A block as the version shows it. The store has no hashes.
+fn show_block(height: u64, time: i128) -> Value {
+    json!({"height": height, "hash": null, "time": timestamp::rfc3339_nanos(&timestamp::from_unix_nanos(time))})
 }

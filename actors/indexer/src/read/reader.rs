@@ -179,7 +179,7 @@ impl IndexReader {
             "stats.getMetrics" => self.metrics(request).await,
             "indexer.getBlockHeight" => self.block_height().await,
             "indexer.getStatus" => self.status().await,
-            "indexer.getVersion" => Ok(self.version()),
+            "indexer.getVersion" => self.version(request).await,
             "indexer.getSnapshot" => self.did_snapshot(request).await,
             "indexer.listChanges" => self.block_changes(request).await,
             "indexer.listEvents" => self.events(request).await,

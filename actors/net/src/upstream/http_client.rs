@@ -34,6 +34,8 @@ struct HttpUpstreamInner {
     breaker: Mutex<CircuitBreaker>,
     /// Notified when a request succeeds after one that failed.
     recovery: Arc<Notify>,
+    /// The reason for which the server is not used, although it answers.
+    left_out: Mutex<Option<String>>,
 }
 
 /// Concurrent requests to one upstream.
@@ -93,12 +95,23 @@ impl HttpUpstream {
             limit: MAX_CONCURRENT_REQUESTS,
             breaker: Mutex::default(),
             recovery,
+            left_out: Mutex::default(),
         })))
     }
 
     /// Returns the origin of the server.
     pub fn origin(&self) -> &str {
         &self.0.origin
+    }
+
+    /// Leaves the server out: until the reason is withdrawn, it counts as one that does not answer.
+    pub fn leave_out(&self, reason: Option<String>) {
+        *self.0.left_out.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
+    /// Returns the reason for which the server is left out.
+    pub fn left_out(&self) -> Option<String> {
+        self.0.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the kind of the server.
@@ -159,6 +172,10 @@ impl HttpUpstream {
         body: Option<String>,
     ) -> Result<UpstreamResponse, UpstreamError> {
         let inner = &self.0;
+        if let Some(reason) = self.left_out() {
+            let (kind, origin) = (inner.kind, inner.origin.clone());
+            return Err(UpstreamError::Unreachable { kind, origin, reason: format!("it is left out: {reason}") });
+        }
         let span = trace::upstream_span(inner.kind.as_str(), method.as_str(), operation);
         trace::inject_context(&span, &mut headers);
         let url = format!("{}{path_and_query}", inner.origin);

@@ -5,6 +5,7 @@ mod circuit_breaker;
 mod descriptors;
 mod endpoints;
 mod http_client;
+mod indexer_guard;
 mod indexer_reads;
 mod mempool_errors;
 mod node_client;
@@ -16,6 +17,7 @@ pub use descriptors::{NodeDescriptors, NodeDescriptorsError, query_address_prefi
 pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins};
 pub use http_client::HttpUpstream;
 pub(crate) use http_client::innermost_cause;
+pub use indexer_guard::{IndexReport, IndexerGuard};
 pub use indexer_reads::{indexer_reach, read_event_page, read_indexed_height, select_indexer};
 pub use node_client::{BroadcastOutcome, NodeClient, NodeClientError};
 pub use node_selection::{ConfirmedHeight, HistoryDispute};

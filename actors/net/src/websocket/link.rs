@@ -374,6 +374,11 @@ fn read_text(frame: Option<Result<Message, WsError>>) -> Result<Option<Utf8Bytes
 }
 
 async fn connect(config: &LinkConfig) -> Result<ClientSocket, String> {
+    if let LinkTarget::Current(endpoints) = &config.target
+        && let Some(reason) = endpoints.current().left_out()
+    {
+        return Err(format!("the server is left out: {reason}"));
+    }
     let limits = WebSocketConfig::default()
         .max_message_size(Some(config.max_message_bytes))
         .max_frame_size(Some(config.max_message_bytes));

@@ -103,8 +103,7 @@ pub async fn discover(config: &OperatorConfig, key: &AccountKey) -> Result<BootD
         namespace = %chain.registry.namespace(), "operator account is derived"
     );
     let indexed_height = RetainedState::new(IndexedHeight::default());
-    let indexer = IndexerClient::new(&config.indexer, indexed_height.clone())?;
-    indexer.choose_endpoint().await;
+    let indexer = IndexerClient::new(&config.indexer, indexed_height.clone(), node.clone())?;
     let snapshot = CorporationSnapshot::default();
     let head = retry_until_deadline(wait, || query_head(&node)).await?;
     let mut discovery = BootDiscovery { chain, identity, node, indexer, indexed_height, snapshot, head };
@@ -124,14 +123,12 @@ pub(super) async fn indexer_height(indexer: &IndexerClient) -> Result<u64, Upstr
     })
 }
 
-async fn discover_snapshot(
-    config: &OperatorConfig,
+async fn read_first_snapshot(
+    sources: &SnapshotSources,
+    none: &CorporationSnapshot,
     discovery: &BootDiscovery,
-    wait: &BootWait<'_>,
 ) -> Result<CorporationSnapshot, BootError> {
-    let sources = discovery.sources(config.corporation_id);
-    let none = CorporationSnapshot::default();
-    let read = async || match read_snapshot(&sources, &none).await {
+    match read_snapshot(sources, none).await {
         Err(error) if is_unknown_corporation(&error) => {
             // An indexer that has just begun may not have reached the block that founds it.
             let indexed = indexer_height(&discovery.indexer).await.map_err(NodeClientError::from)?;
@@ -139,6 +136,20 @@ async fn discover_snapshot(
             Err(if indexed < head { BootError::IndexerBehind { indexed, head } } else { error.into() })
         }
         read => read.map_err(BootError::from),
+    }
+}
+
+async fn discover_snapshot(
+    config: &OperatorConfig,
+    discovery: &BootDiscovery,
+    wait: &BootWait<'_>,
+) -> Result<CorporationSnapshot, BootError> {
+    let sources = discovery.sources(config.corporation_id);
+    let none = CorporationSnapshot::default();
+    let read = async || {
+        // Nothing is read from an indexer before it is compared with the node.
+        discovery.indexer.choose_endpoint().await;
+        read_first_snapshot(&sources, &none, discovery).await
     };
     let snapshot = match retry_until_deadline(wait, read).await {
         Err(BootError::Unreachable(error)) if is_unknown_corporation(&error) => {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use prost_types::Timestamp;
 use serde_json::Value;
 use svc_kit::{RetainedState, wall_clock};
-use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError};
+use svc_net::upstream::{IndexReport, NodeClient, NodeClientError, UpstreamError};
 use svc_pipeline::{RegistryChain, decimal_price, describe_index};
 use svc_wire::{account_key::AccountKey, syntax::DELEGABLE_MESSAGES};
 
@@ -57,7 +57,9 @@ impl PreflightFinding {
 pub async fn preflight(config: &OperatorConfig, key: &AccountKey) -> Vec<PreflightFinding> {
     let mut findings = vec![
         PreflightFinding::of(BootSubject::Node, check_node(config).await),
-        PreflightFinding::of(BootSubject::Indexer, check_indexer(config).await),
+        check_indexers(config)
+            .await
+            .unwrap_or_else(|error| PreflightFinding::failed(BootSubject::Indexer, error.to_string())),
     ];
     let has_node_and_indexer = findings.iter().all(|finding| finding.has_passed);
     if let Some(origin) = &config.graph {
@@ -118,10 +120,24 @@ async fn check_node(config: &OperatorConfig) -> Result<String, NodeClientError> 
     Ok(format!("{} runs {network} at block {height}{sync}; {index}", config.rpc))
 }
 
-async fn check_indexer(config: &OperatorConfig) -> Result<String, UpstreamError> {
-    let indexer = IndexerClient::new(&config.indexer, RetainedState::default())?;
-    let height = indexer_height(&indexer).await?;
-    Ok(format!("{} is at block {height}", config.indexer))
+/// The height of the indexers, and each one that does not follow the chain of the node, with the reason.
+async fn check_indexers(config: &OperatorConfig) -> Result<PreflightFinding, UpstreamError> {
+    let indexer = IndexerClient::new(&config.indexer, RetainedState::default(), NodeClient::new(&config.rpc)?)?;
+    indexer.choose_endpoint().await;
+    let others: Vec<String> = indexer.guard().reports().iter().filter_map(IndexReport::problem).collect();
+    let height = match indexer_height(&indexer).await {
+        Ok(height) => height,
+        Err(_) if indexer.guard().has_none_left() => {
+            return Ok(PreflightFinding::failed(BootSubject::Indexer, others.join("; ")));
+        }
+        Err(error) => return Err(error),
+    };
+    let detail = format!("{} is at block {height}", indexer.endpoints().current().origin());
+    Ok(if others.is_empty() {
+        PreflightFinding::passed(BootSubject::Indexer, format!("{} is at block {height}", config.indexer))
+    } else {
+        PreflightFinding::warning(BootSubject::Indexer, format!("{detail}; {}", others.join("; ")))
+    })
 }
 
 /// An answer and a refusal in the graph's own envelope both prove that the server is a graph.

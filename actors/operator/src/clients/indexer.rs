@@ -4,8 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 use svc_kit::RetainedState;
 use svc_net::upstream::{
-    HttpUpstream, JsonDocument, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins, indexer_reach,
-    read_event_page, select_indexer,
+    HttpUpstream, IndexerGuard, JsonDocument, NodeClient, UpstreamEndpoints, UpstreamError, UpstreamKind,
+    UpstreamOrigins, indexer_reach, read_event_page, select_indexer,
 };
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
@@ -15,14 +15,28 @@ use crate::barrier::IndexedHeight;
 #[derive(Clone)]
 pub struct IndexerClient {
     endpoints: UpstreamEndpoints,
+    /// Compares the indexers with the node.
+    guard: IndexerGuard,
     /// Height that callers have been answered with. An indexer below it is not used.
     reported_height: RetainedState<IndexedHeight>,
 }
 
 impl IndexerClient {
-    /// A client for the indexers at `origins`; `reported_height` is the height that callers have been answered with.
-    pub fn new(origins: impl Into<UpstreamOrigins>, told: RetainedState<IndexedHeight>) -> Result<Self, UpstreamError> {
-        Ok(Self { endpoints: UpstreamEndpoints::new(UpstreamKind::Indexer, &origins.into())?, reported_height: told })
+    /// A client for the indexers at `origins`, which have to follow the chain of `node`; `told` is the height that callers have been answered
+    /// with.
+    pub fn new(
+        origins: impl Into<UpstreamOrigins>,
+        told: RetainedState<IndexedHeight>,
+        node: NodeClient,
+    ) -> Result<Self, UpstreamError> {
+        let endpoints = UpstreamEndpoints::new(UpstreamKind::Indexer, &origins.into())?;
+        let guard = IndexerGuard::new(&endpoints, node)?;
+        Ok(Self { endpoints, guard, reported_height: told })
+    }
+
+    /// The comparison of the indexers with the node.
+    pub fn guard(&self) -> &IndexerGuard {
+        &self.guard
     }
 
     /// The indexers, and the one in use.
@@ -34,9 +48,20 @@ impl IndexerClient {
         self.reported_height.with(|cursor| cursor.height)
     }
 
-    /// Selects another indexer when this one does not answer or is behind. An indexer below the reported height is not selected.
+    /// Compares the indexers with the node, as far as it is due, and selects another one when this one is left out, does not answer or is
+    /// behind. An indexer below the reported height is not selected. One that takes over is compared once more.
     pub async fn choose_endpoint(&self) {
-        select_indexer(&self.endpoints, self.reported_height(), None).await;
+        self.guard.compare_due().await;
+        for _ in self.endpoints.origins() {
+            let before = self.endpoints.current().origin().to_owned();
+            select_indexer(&self.endpoints, self.reported_height(), None).await;
+            let now = self.endpoints.current().origin();
+            if now == before {
+                return;
+            }
+            self.guard.doubt(now);
+            self.guard.compare_due().await;
+        }
     }
 
     /// Sends a request to the indexer in use, or to another one that is high enough when it does not answer.

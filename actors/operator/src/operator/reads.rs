@@ -32,6 +32,10 @@ const NODE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 impl Operator {
     /// Waits until a reader has reached `height`, at most as long as a write waits for the indexer.
     pub async fn await_height(&self, reader: HeightSource, height: u64) -> Result<(), ErrorEnvelope> {
+        if reader == HeightSource::Indexer && self.indexer().guard().has_none_left() {
+            // The read says so.
+            return Ok(());
+        }
         let wait_limit = self.context().indexer_timeout;
         let deadline = Instant::now() + wait_limit;
         let (name, reached) = match reader {
@@ -59,6 +63,11 @@ impl Operator {
             }
             tokio::time::sleep(NODE_POLL_INTERVAL).await;
         }
+    }
+
+    /// The reason for which it is not known whether the indexer in use follows the chain of the node.
+    pub fn doubt_about_indexer(&self) -> Option<String> {
+        self.indexer().guard().doubt_about_current()
     }
 
     /// A read of the indexer.

@@ -45,7 +45,10 @@ impl Operator {
             "writes": {"in_flight": in_flight, "refused": refused, "sequences_used_below": floor},
             "endpoints": {
                 "rpc": {"current": node.current().origin(), "all": node.origins(), "dispute": dispute},
-                "indexer": {"current": indexer.current().origin(), "all": indexer.origins()},
+                "indexer": {
+                    "current": indexer.current().origin(), "all": indexer.origins(),
+                    "standings": self.indexer().guard().reports(),
+                },
             },
             "rpc_ws": {"connected": clock.is_connected, "last_height": clock.height, "last_event_at": clock.last_event_at},
             "indexer_ws": {

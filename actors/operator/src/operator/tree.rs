@@ -138,6 +138,7 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
         audit,
         barrier,
         refresher,
+        indexer: indexer.clone(),
         indexer_timeout: config.indexer_timeout,
         last_payer: LastPayer::default(),
     };

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use svc_kit::wall_clock;
 use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError};
-use svc_wire::timestamp;
+use svc_wire::{
+    proto::svc::co::v1::{QueryGetCorporationRequest, QueryGetCorporationResponse},
+    timestamp,
+};
 
 use svc_pipeline::{AccountIdentity, RegistryChain, query_account, query_fee_allowance};
 
@@ -57,8 +60,13 @@ pub async fn read_snapshot(
     .map_err(NodeClientError::from)?;
     let list = |answer: &Value, key: &str| answer[key].as_array().cloned().unwrap_or_default();
     let vs_authorizations = list(&vs_authorizations, "authorizations");
-    let corporation = corporation["corporation"].clone();
-    let policy_address = corporation["policy_address"].as_str().unwrap_or_default().to_owned();
+    let mut corporation = corporation["corporation"].clone();
+    let policy_address = read_policy_address(sources).await?;
+    if corporation["policy_address"] != policy_address.as_str() {
+        let indexed = &corporation["policy_address"];
+        tracing::warn!(%indexed, policy_address, "the node has another account of the corporation than the indexer");
+        corporation["policy_address"] = policy_address.as_str().into();
+    }
     let (allowance, account, agents, serves_trust) = tokio::try_join!(
         async { Ok(read_allowance(sources, &policy_address, &address).await) },
         query_account(&sources.node, &address),
@@ -78,6 +86,19 @@ pub async fn read_snapshot(
         sequence: account.map_or(0, |account| account.sequence),
         refreshed_at: wall_clock::now_rfc3339(),
     })
+}
+
+/// The account of the corporation, by the word of the node: each signed message names it.
+async fn read_policy_address(sources: &SnapshotSources) -> Result<String, NodeClientError> {
+    let request = QueryGetCorporationRequest {
+        corporation_id: sources.corporation_id,
+        active_gf_only: true,
+        ..QueryGetCorporationRequest::default()
+    };
+    let path = sources.chain.registry.namespace().query_path("co", "GetCorporation");
+    let found: QueryGetCorporationResponse = sources.node.query(&path, &request, 0).await?;
+    let address = found.corporation.map(|corporation| corporation.policy_address).filter(|address| !address.is_empty());
+    address.ok_or_else(|| NodeClientError::unreadable(format!("{path}: the corporation has no policy address")))
 }
 
 /// An allowance that cannot be read leaves the rest of the snapshot as it is, and stops the writes.

@@ -22,6 +22,8 @@ pub struct State {
     subscription: BlockSubscription,
     /// Origin that the connection leads to.
     connected_origin: String,
+    /// Height of the connection. It counts once the indexer is known to follow the node's chain.
+    stated_height: u64,
 }
 
 /// The actor that owns the WebSocket to the indexer.
@@ -29,6 +31,8 @@ pub struct IndexerSubscription;
 
 /// Time between two comparisons of the indexers.
 const COMPARISON_INTERVAL: Duration = Duration::from_secs(2);
+/// The same while the indexer in use could not be compared with the node, so that its heights do not count.
+const UNVERIFIED_INTERVAL: Duration = Duration::from_millis(500);
 /// Indexers announce an interval and send their blocks in bursts, so that twice the interval alone would end good connections; pings end
 /// dead ones earlier.
 const BLOCK_PATIENCE: BlockPatience = BlockPatience { initial: None, fixed: None, least: Duration::from_secs(60) };
@@ -50,7 +54,7 @@ impl ActorBehaviour for IndexerSubscription {
             Msg::Link,
         );
         context.send_after(COMPARISON_INTERVAL, Msg::CompareEndpoints);
-        Ok(State { args: Arc::clone(args), subscription, connected_origin: String::new() })
+        Ok(State { args: Arc::clone(args), subscription, connected_origin: String::new(), stated_height: 0 })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
@@ -58,7 +62,14 @@ impl ActorBehaviour for IndexerSubscription {
             Msg::Link(event) => state.receive(context, event),
             Msg::PageRead { epoch, page } => state.subscription.on_page(epoch, page),
             Msg::CompareEndpoints => {
-                state.compare_endpoints(context);
+                state.choose_endpoint(context);
+                let is_followed = state.args.indexer.guard().is_followed(&state.connected_origin);
+                let interval = if is_followed { COMPARISON_INTERVAL } else { UNVERIFIED_INTERVAL };
+                context.send_after(interval, Msg::CompareEndpoints);
+                Vec::new()
+            }
+            Msg::EndpointChosen => {
+                state.follow_choice();
                 Vec::new()
             }
         };
@@ -84,32 +95,53 @@ impl State {
         match self.subscription.accept(event) {
             Some(LinkEvent::Up { .. }) => {
                 self.connected_origin = self.args.indexer.endpoints().current().origin().to_owned();
+                self.stated_height = 0;
+                self.choose_endpoint(context);
             }
             Some(LinkEvent::Frame { frame, .. }) => {
                 self.args.position.with(|position| position.last_event_at = Some(wall_clock::now_rfc3339()));
-                return self.subscription.on_message(frame);
+                // Of an indexer without the promise, the height of `ready` may be ahead of its reads.
+                let is_early = matches!(frame, StreamMessage::Ready { .. })
+                    && !self.args.indexer.guard().commits_before_ready(&self.connected_origin);
+                let mut effects = self.subscription.on_message(frame);
+                effects.retain(|effect| !is_early || !matches!(effect, SubscriptionEffect::PublishHeight { .. }));
+                return effects;
             }
             Some(LinkEvent::Down { .. }) => {
-                // Another indexer may accept the next connection.
-                let indexer = self.args.indexer.clone();
-                context.spawn(async move { indexer.choose_endpoint().await });
+                // Another server may accept the next connection, also at the same origin.
+                self.args.indexer.guard().doubt(&std::mem::take(&mut self.connected_origin));
+                self.choose_endpoint(context);
             }
             Some(LinkEvent::Ready { .. }) | None => {}
         }
         Vec::new()
     }
 
-    fn compare_endpoints(&mut self, context: &ActorContext<Msg>) {
-        let indexer = self.args.indexer.clone();
-        if !indexer.endpoints().has_alternatives() {
-            return;
-        }
+    fn choose_endpoint(&self, context: &ActorContext<Msg>) {
+        let (indexer, mailbox) = (self.args.indexer.clone(), context.mailbox());
+        context.spawn(async move {
+            indexer.choose_endpoint().await;
+            mailbox.send(Msg::EndpointChosen);
+        });
+    }
+
+    fn follow_choice(&mut self) {
+        let current = self.args.indexer.endpoints().current();
         // Events and reads must come from the same indexer.
-        if self.connected_origin != indexer.endpoints().current().origin() {
+        if self.connected_origin != current.origin() {
             self.subscription.reconnect("another indexer is used");
+        } else if current.left_out().is_some() {
+            self.subscription.reconnect("the indexer is left out");
         }
-        context.spawn(async move { indexer.choose_endpoint().await });
-        context.send_after(COMPARISON_INTERVAL, Msg::CompareEndpoints);
+        self.count_height();
+    }
+
+    /// Advances the barrier, unless the indexer may be one of another chain.
+    fn count_height(&self) {
+        if self.stated_height > 0 && self.args.indexer.guard().is_followed(&self.connected_origin) {
+            metrics::record_ws_last_block("indexer", self.stated_height);
+            self.args.barrier.advance(self.stated_height);
+        }
     }
 
     fn perform(&mut self, context: &ActorContext<Msg>, effect: SubscriptionEffect) {
@@ -131,8 +163,8 @@ impl State {
                 self.args.refresher.registry_changed();
             }
             SubscriptionEffect::PublishHeight { height } => {
-                metrics::record_ws_last_block("indexer", height);
-                self.args.barrier.advance(height);
+                self.stated_height = self.stated_height.max(height);
+                self.count_height();
             }
             SubscriptionEffect::LoseEvents { height } => tracing::error!(
                 height,

@@ -1,7 +1,7 @@
 //! The subscription of one corporation: every block of the indexer in order, with the events that match.
 //!
 //! It owns the WebSocket to the indexer; its position is retained by the tree. Only its own connection and timers send to it. It
-//! advances the indexer barrier with every block and requests a snapshot for registry events. When it dies, the next incarnation
+//! advances the indexer barrier with every block of an indexer that follows the node's chain, and requests a snapshot for registry events. When it dies, the next incarnation
 //! catches up from the retained position.
 //!
 //! It follows the blocks as every subscriber does ([`svc_net::block_subscription`]).
@@ -41,9 +41,11 @@ pub enum Msg {
     },
     /// The timer for comparing the indexers has fired.
     CompareEndpoints,
+    /// The indexers have been compared with the node and with each other.
+    EndpointChosen,
 }
 
-impl_actor_message!(Msg { Link, PageRead, CompareEndpoints });
+impl_actor_message!(Msg { Link, PageRead, CompareEndpoints, EndpointChosen });
 
 /// Arguments of a subscription.
 #[derive(Clone)]

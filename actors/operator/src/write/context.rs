@@ -12,7 +12,10 @@ use svc_wire::proto_registry::ProtoRegistry;
 use tokio::time::Instant;
 
 use super::{audit::AuditLog, receipt::fee_payer};
-use crate::{barrier::BarrierHandle, refresher::RefresherHandle, snapshot::publisher::SnapshotPublisher};
+use crate::{
+    barrier::BarrierHandle, clients::indexer::IndexerClient, refresher::RefresherHandle,
+    snapshot::publisher::SnapshotPublisher,
+};
 
 /// The parts of the operator that a write works with. Cheap to clone.
 #[derive(Clone)]
@@ -23,6 +26,7 @@ pub(crate) struct WriteContext {
     pub audit: AuditLog,
     pub barrier: BarrierHandle,
     pub refresher: RefresherHandle,
+    pub indexer: IndexerClient,
     /// Longest wait of a write for the indexer.
     pub indexer_timeout: Duration,
     pub last_payer: LastPayer,

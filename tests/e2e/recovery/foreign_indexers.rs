@@ -1,0 +1,254 @@
+//! Indexers that follow another chain, or another history of this one: they are left out and named.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::to_bytes,
+    extract::{Request, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use svc::network::{ChainAndIndexer, LocalNetworkConfig};
+use svc_devnet::DevnetConfig;
+use svc_net::{upstream::UpstreamOrigins, websocket::server as websocket_server};
+use svc_operator::{
+    BootPatience, BootSubject, FeeLimits, Operator, OperatorConfig, WriteOrigin, WriteReceipt, WriteRequest, preflight,
+};
+use svc_wire::account_key::AccountKey;
+use tokio::sync::watch;
+
+use super::super::{
+    fakes::forward_websocket_until,
+    harness::{OPERATOR_MNEMONIC, TestNetwork, ecosystem_arguments, network_config, poll_until, start_network},
+};
+
+/// The statements that a proxy changes on the way from an index.
+#[derive(Clone, Default)]
+struct Disguise {
+    /// The chain id of the version.
+    chain_id: Option<String>,
+    /// Whether the version has no blocks, as that of an indexer of another make.
+    hides_blocks: bool,
+}
+
+/// A proxy before an index, which can be replaced.
+#[derive(Clone)]
+struct IndexProxy {
+    upstream: Arc<Mutex<String>>,
+    disguise: Disguise,
+    cuts: watch::Sender<u64>,
+}
+
+impl IndexProxy {
+    async fn start(upstream: String, disguise: Disguise) -> (Self, String) {
+        let proxy = Self { upstream: Arc::new(Mutex::new(upstream)), disguise, cuts: watch::Sender::new(0) };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let origin = format!("http://{}", listener.local_addr().expect("an address"));
+        let router = Router::new().fallback(forward).with_state(proxy.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        (proxy, origin)
+    }
+
+    /// Ends all connections; the next ones lead to this index.
+    fn lead_to(&self, upstream: String) {
+        *self.upstream.lock().expect("not poisoned") = upstream;
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+}
+
+async fn forward(State(proxy): State<IndexProxy>, mut request: Request) -> Response {
+    let upstream = proxy.upstream.lock().expect("not poisoned").clone();
+    let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+    if websocket_server::is_upgrade(request.headers()) {
+        let (url, mut cuts) = (format!("{}{path}", upstream.replacen("http", "ws", 1)), proxy.cuts.subscribe());
+        let cut = async move {
+            let _ = cuts.changed().await;
+        };
+        return forward_websocket_until(&mut request, url, |message| vec![message], cut);
+    }
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(body, 1 << 20).await.expect("a body");
+    let onward = reqwest::Client::new().request(parts.method, format!("{upstream}{path}")).headers(parts.headers);
+    let Ok(response) = onward.body(body).send().await else { return StatusCode::BAD_GATEWAY.into_response() };
+    let status = StatusCode::from_u16(response.status().as_u16()).expect("a status");
+    let mut bytes = response.bytes().await.expect("a body").to_vec();
+    if path.starts_with("/v4/indexer/version") && status.is_success() {
+        let mut version: Value = serde_json::from_slice(&bytes).expect("JSON");
+        if let Some(chain_id) = &proxy.disguise.chain_id {
+            version["environment"]["network"]["chain_id"] = chain_id.as_str().into();
+        }
+        if proxy.disguise.hides_blocks {
+            let members = version.as_object_mut().expect("an object");
+            members.retain(|name, _| !name.contains("block"));
+        }
+        bytes = version.to_string().into_bytes();
+    }
+    (status, [("content-type", "application/json")], bytes).into_response()
+}
+
+/// A chain of its own with an indexer that has reached a height.
+async fn other_chain(chain_id: &str, height: u64) -> ChainAndIndexer {
+    let config = LocalNetworkConfig {
+        devnet: DevnetConfig { chain_id: chain_id.to_owned(), block_time: None, ..DevnetConfig::default() },
+        ..LocalNetworkConfig::default()
+    };
+    let chain = ChainAndIndexer::launch(&config).await.expect("starts");
+    while *chain.devnet.node.watch_heights().borrow() < height {
+        chain.devnet.node.produce_block().expect("a block");
+    }
+    let origin = chain.indexer_origin();
+    poll_until("the blocks are indexed", async || {
+        let answer = reqwest::get(format!("{origin}/v4/indexer/block-height")).await.expect("answered");
+        answer.json::<Value>().await.expect("JSON")["height"].as_u64().is_some_and(|reached| reached >= height)
+    })
+    .await;
+    chain
+}
+
+fn origins(all: &[&str]) -> UpstreamOrigins {
+    let mut list = UpstreamOrigins::from(all[0]);
+    for origin in &all[1..] {
+        list = list.with_origin(*origin);
+    }
+    list
+}
+
+fn operator_config(world: &TestNetwork, indexers: &[&str]) -> OperatorConfig {
+    OperatorConfig::new(1, world.network.devnet.node.origin(), origins(indexers))
+}
+
+fn operator_key() -> AccountKey {
+    AccountKey::from_mnemonic(OPERATOR_MNEMONIC).expect("a key")
+}
+
+async fn write(operator: &Operator, name: &str) -> WriteReceipt {
+    let mut arguments = ecosystem_arguments(name);
+    arguments["corporation"] = operator.snapshot().policy_address().into();
+    arguments["operator"] = operator.identity().address.to_string().into();
+    let call = WriteRequest {
+        msg_type: "/svc.ec.v1.MsgCreateEcosystem".to_owned(),
+        arguments,
+        accounts: Vec::new(),
+        needs_grant: true,
+    };
+    let message = operator.encode_message(&call).expect("encoded");
+    let write = operator.execute(message, WriteOrigin::embedder("test"), None, FeeLimits::default()).expect("admitted");
+    *write.answer().await.expect("written")
+}
+
+/// The standing of an indexer and its reason.
+async fn standing(operator: &Operator, origin: &str) -> (String, String) {
+    let status = operator.status().await;
+    let all = status["endpoints"]["indexer"]["standings"].as_array().cloned().expect("a list");
+    let one = all.iter().find(|one| one["origin"] == origin).unwrap_or_else(|| panic!("{origin} in {all:?}"));
+    let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+    (text("standing"), text("reason"))
+}
+
+async fn shows_ecosystem(operator: &Operator, name: &str) -> bool {
+    let query = [("limit".to_owned(), "1024".to_owned())];
+    let list = operator.indexer_get("ecosystems", "/v4/ecosystem/list", &query, None).await.expect("read");
+    list.text.contains(&format!("did:web:{name}.example"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_indexer_of_another_chain_is_left_out_in_every_place_and_disguise() {
+    let world = start_network(network_config(100)).await;
+    let own = world.network.indexer_origin();
+    let policy = world.call_ok("svc.wallet.getCorporation", json!({})).await["policy_address"].clone();
+    let foreign = other_chain("svc-other-1", 20).await;
+    // A history of the same chain id that ended, and is longer than the one that goes on.
+    let dead = other_chain("svc-devnet-1", world.height() + 400).await;
+    let lies = Disguise { chain_id: Some("svc-devnet-1".to_owned()), hides_blocks: false };
+    let other_make = Disguise { hides_blocks: true, ..Disguise::default() };
+    let (_liar, liar) = IndexProxy::start(foreign.indexer_origin(), lies.clone()).await;
+    let lies = Disguise { hides_blocks: true, ..lies };
+    let (_liar, liar_of_other_make) = IndexProxy::start(foreign.indexer_origin(), lies).await;
+    let (_other, own_of_other_make) = IndexProxy::start(own.clone(), other_make).await;
+    let (foreign, dead) = (foreign.indexer_origin(), dead.indexer_origin());
+    for (index, (list, left_out, reason)) in [
+        (vec![&foreign, &own], Some(&foreign), "it indexes svc-other-1, and the node runs svc-devnet-1"),
+        (vec![&own, &foreign], Some(&foreign), "it indexes svc-other-1, and the node runs svc-devnet-1"),
+        (vec![&dead, &own], Some(&dead), "and the node's of"),
+        (vec![&own, &dead], Some(&dead), "and the node's of"),
+        (vec![&liar, &own], Some(&liar), "and the node's of"),
+        (vec![&liar_of_other_make, &own], Some(&liar_of_other_make), "and the node's of"),
+        (vec![&own_of_other_make], None, ""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let names: Vec<&str> = list.iter().map(|origin| origin.as_str()).collect();
+        let operator = Operator::boot(operator_config(&world, &names), operator_key()).await.expect("boots");
+        if let Some(left_out) = left_out {
+            let (found, why) = standing(&operator, left_out).await;
+            assert!(found == "left_out" && why.contains(reason), "{names:?}: {found} {why}");
+        }
+        let used = left_out.map_or(&own_of_other_make, |_| &own);
+        assert_eq!(standing(&operator, used).await, ("followed".to_owned(), String::new()), "{names:?}");
+        assert_eq!(operator.snapshot().policy_address(), policy, "{names:?}");
+        let name = format!("known-{index}");
+        let receipt = write(&operator, &name).await;
+        assert!(receipt.indexer_synced, "{names:?}: {receipt:?}");
+        assert!(shows_ecosystem(&operator, &name).await, "{names:?}");
+        operator.shutdown(Duration::from_secs(5)).await;
+    }
+    // Alone it is no start, and the check names it.
+    let config = OperatorConfig {
+        patience: BootPatience::limited(Some(Duration::from_secs(1))),
+        ..operator_config(&world, &[&foreign])
+    };
+    let error = Operator::boot(config.clone(), operator_key()).await.err().expect("does not start").to_string();
+    assert!(error.contains("it is left out: it indexes svc-other-1"), "{error}");
+    let findings = preflight(&config, &operator_key()).await;
+    let finding = findings.iter().find(|one| one.subject == BootSubject::Indexer).expect("a finding");
+    assert!(!finding.has_passed && finding.detail.contains("it indexes svc-other-1"), "{finding:?}");
+    let findings = preflight(&operator_config(&world, &[&own, &foreign]), &operator_key()).await;
+    let finding = findings.iter().find(|one| one.subject == BootSubject::Indexer).expect("a finding");
+    assert!(finding.has_passed && finding.is_warning, "{finding:?}");
+    assert!(finding.detail.contains(&format!("{foreign} is left out: it indexes svc-other-1")), "{finding:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_indexer_that_becomes_one_of_another_chain_is_never_believed() {
+    let world = start_network(network_config(100)).await;
+    let foreign = other_chain("svc-devnet-1", world.height() + 400).await;
+    let own = world.network.indexer_origin();
+    let (proxy, origin) = IndexProxy::start(own.clone(), Disguise::default()).await;
+    let operator = Operator::boot(operator_config(&world, &[&origin]), operator_key()).await.expect("boots");
+    assert!(write(&operator, "before").await.indexer_synced);
+
+    proxy.lead_to(foreign.indexer_origin());
+    poll_until("it is left out", async || standing(&operator, &origin).await.0 == "left_out").await;
+    let error = operator.indexer_get("version", "/v4/indexer/version", &[], None).await.expect_err("left out");
+    assert_eq!(error.code.as_str(), "UPSTREAM_UNREACHABLE");
+    assert!(error.message.contains("it is left out: its block"), "{error:?}");
+    let receipt = write(&operator, "meanwhile").await;
+    assert!(!receipt.indexer_synced && receipt.indexer_height < receipt.block_height, "{receipt:?}");
+    // Nothing is waited for.
+    assert!(receipt.timings_ms["index"].as_u64().is_some_and(|waited| waited < 5_000), "{receipt:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_indexer_that_cannot_be_compared_serves_reads_with_a_note() {
+    let world = start_network(network_config(100)).await;
+    let (proxy, origin) = IndexProxy::start(world.network.indexer_origin(), Disguise::default()).await;
+    let operator = Operator::boot(operator_config(&world, &[&origin]), operator_key()).await.expect("boots");
+    write(&operator, "kept").await;
+    assert_eq!(operator.doubt_about_indexer(), None);
+    let node = &world.network.devnet.node;
+    node.stop();
+    proxy.lead_to(world.network.indexer_origin());
+    poll_until("it is doubted", async || operator.doubt_about_indexer().is_some()).await;
+    let doubt = operator.doubt_about_indexer().expect("a reason");
+    assert!(doubt.contains("the node does not answer"), "{doubt}");
+    assert!(shows_ecosystem(&operator, "kept").await);
+    node.start().expect("starts again");
+    poll_until("it is compared", async || operator.doubt_about_indexer().is_none()).await;
+    assert!(write(&operator, "after").await.indexer_synced);
+}
