@@ -12,8 +12,8 @@ use rmcp::{
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
         CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
+        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
         ResourceUpdatedNotificationParam, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
         SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
@@ -284,13 +284,24 @@ impl ServerHandler for McpSession {
         let work = async {
             let own = OwnResource::from_uri(&uri).filter(|_| !is_peer(&context));
             let own = own.ok_or_else(|| unknown_resource(&uri))?;
-            let content = match self.slot.server() {
-                Ok(server) => server.read_own_resource(own, &principal_of(&context)).await,
-                Err(_) if own == OwnResource::Status => self.slot.status(),
+            let (mut content, shown_height) = match self.slot.server() {
+                Ok(server) => {
+                    let shown_height = server.await_own_state(own, &self.state).await;
+                    (server.read_own_resource(own, &principal_of(&context)).await, shown_height)
+                }
+                Err(_) if own == OwnResource::Status => (self.slot.status(), None),
                 Err(error) => return Err(not_ready(&error)),
             };
-            let text = content.to_string();
-            let contents = ResourceContents::text(text, uri.clone()).with_mime_type("application/json");
+            if let (Some(height), Some(members)) = (shown_height, content.as_object_mut()) {
+                members.insert("as_of_height".to_owned(), height.into());
+            }
+            let mut contents =
+                ResourceContents::text(content.to_string(), uri.clone()).with_mime_type("application/json");
+            if let Some(height) = shown_height {
+                // A list has no place for it.
+                contents = contents
+                    .with_meta(MetaObject([("as_of_height".to_owned(), Value::from(height))].into_iter().collect()));
+            }
             // A resource may change at any moment, so a client must not cache it; a subscription reports each change.
             Ok(ReadResourceResult::new(vec![contents]).with_cache_scope(CacheScope::Private).with_ttl_ms(0).into())
         };

@@ -126,16 +126,18 @@ impl ToolServer {
         caller: &ToolCaller<'_>,
     ) -> Result<String, ErrorEnvelope> {
         if let Some(height) = arguments["min_height"].as_u64() {
-            return self.operator.await_height(reader, height).await.map(|()| String::new());
+            let wait_limit = self.operator.indexer_timeout();
+            return self.operator.await_height(reader, height, wait_limit).await.map(|()| String::new());
         }
-        let written = caller.last_write_height();
+        let (session, written) = (caller.session(), caller.session().last_write_height());
         if written == 0 || arguments.get("at_block_height").is_some() {
             return Ok(String::new());
         }
-        match self.operator.await_height(reader, written).await {
+        let wait_limit = session.wait_limit(reader, written, self.operator.indexer_timeout());
+        match self.operator.await_height(reader, written, wait_limit).await {
             Ok(()) => Ok(String::new()),
             Err(behind) => {
-                caller.forget_write(written);
+                session.record_miss(reader, written);
                 Ok(format!(" (does not show this session's last write, block {written}: {})", behind.message))
             }
         }

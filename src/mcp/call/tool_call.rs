@@ -212,7 +212,7 @@ impl ToolServer {
             ToolAction::Cosmos(tool) => self.call_cosmos(name, tool, &arguments, caller).await.map(of_others),
             ToolAction::UnlistedRead => self.call_unlisted(entry, &arguments, caller).await,
             ToolAction::Wallet(tool) => {
-                let content = self.call_wallet(*tool, &arguments, caller.principal()).await;
+                let content = self.call_wallet(*tool, &arguments, caller).await;
                 Ok(ToolAnswer::new(summary_line(name, &content), content).into())
             }
         }

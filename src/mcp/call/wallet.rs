@@ -9,14 +9,32 @@ use crate::{
         catalog::{CatalogEntry, ToolAction, WalletTool},
         resources::OwnResource,
         server::ToolServer,
+        session::ToolCaller,
     },
     principals::Principal,
 };
 
+/// The resource with the content of a tool.
+fn own_resource(tool: WalletTool) -> Option<OwnResource> {
+    match tool {
+        WalletTool::GetAddress => Some(OwnResource::Operator),
+        WalletTool::GetCorporation => Some(OwnResource::Corporation),
+        WalletTool::ListAuthorizations => Some(OwnResource::Authorizations),
+        WalletTool::ListVsAgents => Some(OwnResource::VsAgents),
+        WalletTool::GetStatus => Some(OwnResource::Status),
+        WalletTool::FindTools => None,
+    }
+}
+
 impl ToolServer {
     /// Answers a wallet tool with structured content.
-    pub(super) async fn call_wallet(&self, tool: WalletTool, arguments: &Value, principal: &Principal) -> Value {
-        match tool {
+    pub(super) async fn call_wallet(&self, tool: WalletTool, arguments: &Value, caller: &ToolCaller<'_>) -> Value {
+        let principal = caller.principal();
+        let shown_height = match own_resource(tool) {
+            Some(own) => self.await_own_state(own, caller.session()).await,
+            None => None,
+        };
+        let mut content = match tool {
             WalletTool::GetAddress => self.read_own_resource(OwnResource::Operator, principal).await,
             WalletTool::GetCorporation => self.read_own_resource(OwnResource::Corporation, principal).await,
             WalletTool::ListAuthorizations => {
@@ -25,7 +43,11 @@ impl ToolServer {
             WalletTool::ListVsAgents => json!({"vs_agents": self.list_vs_agents()}),
             WalletTool::GetStatus => self.read_own_resource(OwnResource::Status, principal).await,
             WalletTool::FindTools => json!({"tools": self.find_tools(arguments, principal)}),
+        };
+        if let Some(height) = shown_height {
+            content["as_of_height"] = height.into();
         }
+        content
     }
 
     /// The tools that match the words of a query, best first. A word counts most in the name, then in the title, then in the

@@ -1,5 +1,5 @@
-//! Surface `wallet`: the accounts, authorizations and state of this server. Its tools answer from the published snapshot and send
-//! no request.
+//! Surface `wallet`: the accounts, authorizations and state of this server. Its tools answer from the published snapshot, which
+//! is read again where the session has written since.
 
 use super::{
     definition::ToolDefinition,

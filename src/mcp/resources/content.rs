@@ -1,11 +1,14 @@
 //! The contents of the resources, from the published snapshot and the operator's records.
 
 use serde_json::{Value, json};
-use svc_operator::{CorporationSnapshot, FeeAllowance, FeeBudget, KnownAllowance};
+use svc_operator::{CorporationSnapshot, FeeAllowance, FeeBudget, HeightSource, KnownAllowance};
 use svc_wire::timestamp;
 
 use super::OwnResource;
-use crate::{mcp::server::ToolServer, principals::Principal};
+use crate::{
+    mcp::{server::ToolServer, session::SessionState},
+    principals::Principal,
+};
 
 /// State of the fee allowance for an authorization: `active` when it covers all message types, `partial`, `none`, or
 /// `unknown` while the node does not say it.
@@ -29,6 +32,20 @@ impl ToolServer {
             "expiration": allowance.expiration.as_ref().map(timestamp::iso_millis),
             "refills": allowance.refills_at.as_ref().map(timestamp::iso_millis), "allowance": decoded,
         })
+    }
+
+    /// Waits until a resource shows the session's last write. Where that takes too long, returns the height that the resource shows.
+    pub async fn await_own_state(&self, own: OwnResource, session: &SessionState) -> Option<u64> {
+        let written = session.last_write_height();
+        if written == 0 || !own.shows_writes() {
+            return None;
+        }
+        let wait_limit = session.wait_limit(HeightSource::Indexer, written, self.operator.indexer_timeout());
+        if self.operator.await_snapshot(written, wait_limit).await {
+            return None;
+        }
+        session.record_miss(HeightSource::Indexer, written);
+        Some(self.operator.snapshot().as_of_height)
     }
 
     /// The content of a resource as JSON, as far as it is the principal's.

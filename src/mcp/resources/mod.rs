@@ -56,6 +56,14 @@ impl OwnResource {
         }
     }
 
+    /// Whether it shows the state of the registry, which writes change.
+    pub fn shows_writes(self) -> bool {
+        match self {
+            Self::Corporation | Self::Authorizations | Self::FeeGrant | Self::VsAgents => true,
+            Self::Operator | Self::Status | Self::Transactions | Self::Audit | Self::Approvals => false,
+        }
+    }
+
     /// The resource with this URI.
     pub fn from_uri(uri: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.uri() == uri)

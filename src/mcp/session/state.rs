@@ -9,9 +9,11 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use rmcp::model::LoggingLevel;
+use svc_operator::HeightSource;
 
 /// The subscriptions, the log level and the last write of a session.
 #[derive(Debug, Default)]
@@ -19,7 +21,12 @@ pub struct SessionState {
     subscribed_uris: Mutex<HashSet<String>>,
     min_log_level: Mutex<Option<LoggingLevel>>,
     last_write_height: AtomicU64,
+    /// Height of the write for which a read has waited in vain, by reader.
+    missed_heights: [AtomicU64; 3],
 }
+
+/// Longest wait for a write for which an earlier read of the session has waited in vain.
+const REPEATED_WAIT: Duration = Duration::from_secs(1);
 
 impl SessionState {
     /// Runs `change` on the URIs of the resources that the client subscribes to.
@@ -47,8 +54,34 @@ impl SessionState {
         self.last_write_height.fetch_max(height, Ordering::Relaxed);
     }
 
-    /// Forgets the last write if it is at this height.
-    pub fn forget_write(&self, height: u64) {
-        let _ = self.last_write_height.compare_exchange(height, 0, Ordering::Relaxed, Ordering::Relaxed);
+    /// Longest wait of a read for the write at this height.
+    pub fn wait_limit(&self, reader: HeightSource, height: u64, full: Duration) -> Duration {
+        let has_missed = self.missed_heights[reader as usize].load(Ordering::Relaxed) == height;
+        if has_missed { full.min(REPEATED_WAIT) } else { full }
+    }
+
+    /// Records that a read has waited in vain for the write at this height. Later reads wait for a moment only, and say so each time.
+    pub fn record_miss(&self, reader: HeightSource, height: u64) {
+        self.missed_heights[reader as usize].store(height, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_keeps_its_write_and_waits_for_a_moment_after_a_wait_in_vain() {
+        let (state, full) = (SessionState::default(), Duration::from_secs(15));
+        state.record_write(7);
+        assert_eq!(state.wait_limit(HeightSource::Indexer, 7, full), full);
+        state.record_miss(HeightSource::Indexer, 7);
+        assert_eq!(state.last_write_height(), 7);
+        assert_eq!(state.wait_limit(HeightSource::Indexer, 7, full), REPEATED_WAIT);
+        assert_eq!(state.wait_limit(HeightSource::Indexer, 7, Duration::from_millis(10)), Duration::from_millis(10));
+        // Another reader, and another write.
+        assert_eq!(state.wait_limit(HeightSource::Graph, 7, full), full);
+        state.record_write(8);
+        assert_eq!(state.wait_limit(HeightSource::Indexer, 8, full), full);
     }
 }

@@ -165,19 +165,14 @@ impl<'a> ToolCaller<'a> {
         }
     }
 
-    /// Height of the session's last write; 0 without one.
-    pub fn last_write_height(&self) -> u64 {
-        self.session.last_write_height()
+    /// The state of the session.
+    pub fn session(&self) -> &SessionState {
+        self.session
     }
 
     /// Records a write of the session.
     pub fn record_write(&self, height: u64) {
         self.session.record_write(height);
-    }
-
-    /// Forgets a write whose block did not come in time for a read.
-    pub fn forget_write(&self, height: u64) {
-        self.session.forget_write(height);
     }
 }
 

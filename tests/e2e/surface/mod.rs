@@ -6,6 +6,7 @@ pub(in crate::e2e) mod graph_tools;
 pub(in crate::e2e) mod light_answers;
 pub(in crate::e2e) mod mcp_extension;
 pub(in crate::e2e) mod mcp_features;
+mod own_writes;
 pub(in crate::e2e) mod sessions;
 pub(in crate::e2e) mod stdio_start;
 pub(in crate::e2e) mod tool_list_changes;

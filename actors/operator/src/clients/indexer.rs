@@ -4,8 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 use svc_kit::RetainedState;
 use svc_net::upstream::{
-    HttpUpstream, IndexerGuard, JsonDocument, NodeClient, UpstreamEndpoints, UpstreamError, UpstreamKind,
-    UpstreamOrigins, indexer_reach, read_event_page, select_indexer,
+    FailoverError, HttpUpstream, IndexerGuard, JsonDocument, NodeClient, UpstreamEndpoints, UpstreamError,
+    UpstreamKind, UpstreamOrigins, indexer_reach, read_event_page, select_indexer,
 };
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
@@ -73,6 +73,17 @@ impl IndexerClient {
         self.endpoints
             .read_with_failover(self.reported_height(), |endpoints| ask(endpoints.current().clone()), indexer_reach)
             .await
+    }
+
+    /// Runs several reads at one indexer: that in use, or another one that is high enough when it does not answer.
+    pub async fn read_from_one<T, E, A, F>(&self, read: A) -> Result<T, E>
+    where
+        E: FailoverError,
+        A: Fn(Self) -> F,
+        F: Future<Output = Result<T, E>>,
+    {
+        let at_one = |endpoints| read(Self { endpoints, ..self.clone() });
+        self.endpoints.read_with_failover(self.reported_height(), at_one, indexer_reach).await
     }
 
     /// GET `path` with `query`; `operation` is its bounded name.

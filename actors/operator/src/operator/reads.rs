@@ -13,6 +13,7 @@ use super::Operator;
 use crate::{
     barrier::BarrierHandle,
     error::{invalid_arguments, node_error, pruned_error, upstream_error},
+    refresher::RefreshTrigger,
 };
 
 /// A reader of the chain whose height a read can wait for.
@@ -26,17 +27,51 @@ pub enum HeightSource {
     Node,
 }
 
+/// Time between two reads of a snapshot that is not yet at the height of a write.
+const SNAPSHOT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two looks at the node's height, which its WebSocket reports.
 const NODE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Operator {
-    /// Waits until a reader has reached `height`, at most as long as a write waits for the indexer.
-    pub async fn await_height(&self, reader: HeightSource, height: u64) -> Result<(), ErrorEnvelope> {
+    /// Longest wait of a write, and of a read, for the indexer.
+    pub fn indexer_timeout(&self) -> Duration {
+        self.context().indexer_timeout
+    }
+
+    /// Waits for a snapshot of the corporation at `height` or later; whether it is there.
+    pub async fn await_snapshot(&self, height: u64, wait_limit: Duration) -> bool {
+        let is_reached = || self.snapshot().as_of_height >= height;
+        if is_reached() {
+            return true;
+        }
+        let deadline = Instant::now() + wait_limit;
+        if !self.indexer().guard().has_none_left() {
+            await_barrier_height(&self.context().barrier, height, deadline).await;
+        }
+        loop {
+            let time_left = deadline.saturating_duration_since(Instant::now());
+            if is_reached() || time_left.is_zero() {
+                return is_reached();
+            }
+            let _ = self.context().refresher.refresh(RefreshTrigger::WriteMismatch, time_left).await;
+            if !is_reached() {
+                // The read failed, or went to an indexer that is behind.
+                tokio::time::sleep(SNAPSHOT_RETRY_INTERVAL.min(time_left)).await;
+            }
+        }
+    }
+
+    /// Waits until a reader has reached `height`, at most for `wait_limit`.
+    pub async fn await_height(
+        &self,
+        reader: HeightSource,
+        height: u64,
+        wait_limit: Duration,
+    ) -> Result<(), ErrorEnvelope> {
         if reader == HeightSource::Indexer && self.indexer().guard().has_none_left() {
             // The read says so.
             return Ok(());
         }
-        let wait_limit = self.context().indexer_timeout;
         let deadline = Instant::now() + wait_limit;
         let (name, reached) = match reader {
             HeightSource::Indexer => ("indexer", await_barrier_height(&self.context().barrier, height, deadline).await),

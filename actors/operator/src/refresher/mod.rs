@@ -30,7 +30,7 @@ pub enum RefreshTrigger {
     Event,
     /// The period is over.
     Period,
-    /// The chain contradicted the snapshot.
+    /// The chain contradicted the snapshot, or a session reads it after its write.
     WriteMismatch,
 }
 

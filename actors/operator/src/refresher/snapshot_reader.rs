@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use svc_kit::wall_clock;
-use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError};
+use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, read_indexed_height};
 use svc_wire::{
     proto::svc::co::v1::{QueryGetCorporationRequest, QueryGetCorporationResponse},
     timestamp,
@@ -41,11 +41,21 @@ fn query_pair(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
 }
 
-/// Reads a snapshot; `last` is the one before. The corporation must exist.
+/// Reads a snapshot from one indexer; `last` is the one before. The corporation must exist.
 pub async fn read_snapshot(
     sources: &SnapshotSources,
     last: &CorporationSnapshot,
 ) -> Result<CorporationSnapshot, NodeClientError> {
+    let read = |indexer| async move { read_at_one(&SnapshotSources { indexer, ..sources.clone() }, last).await };
+    sources.indexer.read_from_one(read).await
+}
+
+async fn read_at_one(
+    sources: &SnapshotSources,
+    last: &CorporationSnapshot,
+) -> Result<CorporationSnapshot, NodeClientError> {
+    // Each of the following reads shows this height or a later one.
+    let as_of_height = read_indexed_height(sources.indexer.endpoints().current()).await?;
     let id = sources.corporation_id.to_string();
     let (address, indexer) = (sources.identity.address.to_string(), &sources.indexer);
     let by_corporation = [query_pair("corporation_id", id.as_str()), query_pair("limit", LIST_LIMIT)];
@@ -85,6 +95,7 @@ pub async fn read_snapshot(
         account_number: account.map(|account| account.number),
         sequence: account.map_or(0, |account| account.sequence),
         refreshed_at: wall_clock::now_rfc3339(),
+        as_of_height,
     })
 }
 

@@ -58,6 +58,8 @@ pub struct CorporationSnapshot {
     pub sequence: u64,
     /// Time of the read, RFC 3339.
     pub refreshed_at: String,
+    /// Height that the indexer had when the read began.
+    pub as_of_height: u64,
 }
 
 /// The answer of the node about a fee allowance.
