@@ -6,3 +6,4 @@ pub(crate) mod link;
 mod listener;
 mod long_answers;
 mod unverified_client;
+mod whole_lists;

@@ -12,6 +12,7 @@ mod node_client;
 mod node_selection;
 mod pruning;
 mod upstream_error;
+mod whole_lists;
 
 pub use descriptors::{NodeDescriptors, NodeDescriptorsError, query_address_prefix, read_node_descriptors};
 pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins};
@@ -23,3 +24,4 @@ pub use node_client::{BroadcastOutcome, NodeClient, NodeClientError};
 pub use node_selection::{ConfirmedHeight, HistoryDispute};
 pub use pruning::KeptPart;
 pub use upstream_error::{JsonDocument, UpstreamError, UpstreamKind, UpstreamResponse};
+pub use whole_lists::{LIST_LIMIT, require_whole};

@@ -2,20 +2,18 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_net::upstream::{LIST_LIMIT, NodeClient, NodeClientError, require_whole};
 use svc_wire::{
     proto::svc::{
         de::v1::{
             QueryListVsOperatorAuthorizationsRequest, QueryListVsOperatorAuthorizationsResponse,
             VsOperatorAuthorization,
         },
-        pp::v1::{Participant, QueryListParticipantsRequest, QueryListParticipantsResponse},
+        pp::v1::{Participant, QueryListParticipantsRequest},
     },
     proto_registry::ProtoRegistry,
 };
 
-/// Entries of a list, the most that a node gives.
-const LIST_LIMIT: u32 = 1_024;
 /// VS operators of one DID that are looked up.
 const MAX_OPERATORS: usize = 16;
 
@@ -44,14 +42,13 @@ pub struct AgentAuthority {
 impl AgentAuthority {
     /// Checks that a participant of the corporation has the DID, and a VS operator that the corporation has authorized.
     pub(super) async fn check(&self, did: &str) -> Result<(), AuthorityError> {
-        let request = QueryListParticipantsRequest {
-            response_max_size: LIST_LIMIT,
-            did: did.to_owned(),
-            ..QueryListParticipantsRequest::default()
-        };
+        let request = QueryListParticipantsRequest { did: did.to_owned(), ..QueryListParticipantsRequest::default() };
         let path = self.registry.namespace().query_path("pp", "ListParticipants");
-        let found: QueryListParticipantsResponse = self.node.query(&path, &request, 0).await?;
-        let operators = operators_of(did, self.corporation_id, &found.participants);
+        let participants = self.node.list_participants(&path, request).await?;
+        let operators = operators_of(did, self.corporation_id, &participants);
+        if operators.len() > MAX_OPERATORS {
+            tracing::warn!(did, operators = operators.len(), "only the first VS operators of the DID are looked up");
+        }
         let path = self.registry.namespace().query_path("de", "ListVSOperatorAuthorizations");
         for (vs_operator, participants) in operators.into_iter().take(MAX_OPERATORS) {
             let request = QueryListVsOperatorAuthorizationsRequest {
@@ -60,7 +57,8 @@ impl AgentAuthority {
                 response_max_size: LIST_LIMIT,
             };
             let found: QueryListVsOperatorAuthorizationsResponse = self.node.query(&path, &request, 0).await?;
-            if is_authorized(self.corporation_id, &vs_operator, &participants, &found.vs_operator_authorizations) {
+            let authorizations = require_whole(&path, found.vs_operator_authorizations)?;
+            if is_authorized(self.corporation_id, &vs_operator, &participants, &authorizations) {
                 return Ok(());
             }
         }

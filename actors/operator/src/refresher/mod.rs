@@ -7,6 +7,7 @@
 
 mod actor;
 mod core;
+mod index_lists;
 mod snapshot_reader;
 #[cfg(test)]
 mod tests;

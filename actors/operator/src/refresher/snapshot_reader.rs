@@ -12,6 +12,7 @@ use svc_wire::{
 
 use svc_pipeline::{AccountIdentity, RegistryChain, query_account, query_fee_allowance};
 
+use super::index_lists::read_list;
 use crate::{
     clients::indexer::IndexerClient,
     snapshot::{CorporationAgent, CorporationSnapshot, KnownAllowance, OperatorAuthorization, UnknownPayer},
@@ -32,10 +33,12 @@ pub struct SnapshotSources {
     pub indexer: IndexerClient,
 }
 
-/// Largest page of a list.
-const LIST_LIMIT: &str = "1024";
-/// Pages of participants that are searched for agents.
-const MAX_PAGES: usize = 64;
+/// Operation, path and key of the authorizations.
+const OPERATOR_AUTHORIZATIONS: (&str, &str, &str) =
+    ("operator_authorizations", "/v4/delegation/operator-authorizations", "authorizations");
+/// The same of the VS operators' authorizations.
+const VS_OPERATOR_AUTHORIZATIONS: (&str, &str, &str) =
+    ("vs_operator_authorizations", "/v4/delegation/vs-operator-authorizations", "authorizations");
 
 fn query_pair(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
@@ -58,18 +61,16 @@ async fn read_at_one(
     let as_of_height = read_indexed_height(sources.indexer.endpoints().current()).await?;
     let id = sources.corporation_id.to_string();
     let (address, indexer) = (sources.identity.address.to_string(), &sources.indexer);
-    let by_corporation = [query_pair("corporation_id", id.as_str()), query_pair("limit", LIST_LIMIT)];
-    let by_operator = [&by_corporation[..], &[query_pair("operator", address.as_str())]].concat();
+    let by_corporation = [("corporation_id", id.as_str())];
+    let by_operator = [("corporation_id", id.as_str()), ("operator", address.as_str())];
     let corporation_path = format!("/v4/corporation/get/{id}");
     let (corporation, ecosystems, authorizations, vs_authorizations) = tokio::try_join!(
         indexer.get("corporation", &corporation_path, &[], None),
-        indexer.get("ecosystems", "/v4/ecosystem/list", &by_corporation, None),
-        indexer.get("operator_authorizations", "/v4/delegation/operator-authorizations", &by_operator, None),
-        indexer.get("vs_operator_authorizations", "/v4/delegation/vs-operator-authorizations", &by_corporation, None),
+        read_list(indexer, ("ecosystems", "/v4/ecosystem/list", "ecosystems"), &by_corporation),
+        read_list(indexer, OPERATOR_AUTHORIZATIONS, &by_operator),
+        read_list(indexer, VS_OPERATOR_AUTHORIZATIONS, &by_corporation),
     )
     .map_err(NodeClientError::from)?;
-    let list = |answer: &Value, key: &str| answer[key].as_array().cloned().unwrap_or_default();
-    let vs_authorizations = list(&vs_authorizations, "authorizations");
     let mut corporation = corporation["corporation"].clone();
     let policy_address = read_policy_address(sources).await?;
     if corporation["policy_address"] != policy_address.as_str() {
@@ -85,8 +86,8 @@ async fn read_at_one(
     )?;
     Ok(CorporationSnapshot {
         corporation,
-        ecosystems: list(&ecosystems, "ecosystems"),
-        authorizations: list(&authorizations, "authorizations").into_iter().filter_map(parse_authorization).collect(),
+        ecosystems,
+        authorizations: authorizations.into_iter().filter_map(parse_authorization).collect(),
         vs_authorizations,
         agents,
         operator: address,
@@ -143,26 +144,15 @@ async fn read_agents(
     vs_authorizations: &[Value],
 ) -> Result<Vec<CorporationAgent>, NodeClientError> {
     let mut agents: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
-    let mut before: Option<u64> = None;
-    for _ in 0..MAX_PAGES {
-        if vs_authorizations.is_empty() {
-            break;
-        }
-        let mut query =
-            vec![query_pair("corporation_id", sources.corporation_id.to_string()), query_pair("limit", LIST_LIMIT)];
-        query.extend(before.map(|id| query_pair("max_id", id.to_string())));
-        let answer = sources.indexer.get("participants", "/v4/participant/list", &query, None).await?;
-        let rows = answer["participants"].as_array().cloned().unwrap_or_default();
-        for row in &rows {
-            let (did, operator, id) = (row["did"].as_str(), row["vs_operator"].as_str(), row["id"].as_u64());
-            let (Some(did), Some(operator), Some(id)) = (did, operator, id) else { continue };
-            if !did.is_empty() && vs_authorizations.iter().any(|one| one["vs_operator"] == operator) {
-                agents.entry((did.to_owned(), operator.to_owned())).or_default().push(id);
-            }
-        }
-        before = rows.last().and_then(|row| row["id"].as_u64());
-        if rows.len().to_string() != LIST_LIMIT || before.is_none() {
-            break;
+    if vs_authorizations.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (id, list) = (sources.corporation_id.to_string(), ("participants", "/v4/participant/list", "participants"));
+    for row in read_list(&sources.indexer, list, &[("corporation_id", id.as_str())]).await? {
+        let (did, operator, id) = (row["did"].as_str(), row["vs_operator"].as_str(), row["id"].as_u64());
+        let (Some(did), Some(operator), Some(id)) = (did, operator, id) else { continue };
+        if !did.is_empty() && vs_authorizations.iter().any(|one| one["vs_operator"] == operator) {
+            agents.entry((did.to_owned(), operator.to_owned())).or_default().push(id);
         }
     }
     let agent = |((did, vs_operator), participants)| CorporationAgent { did, vs_operator, participants };

@@ -8,11 +8,11 @@ use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_pipeline::{RegistryChain, query_fee_allowance};
 use svc_wire::{
     participant_state::ParticipantState,
-    proto::svc::pp::v1::{Participant, QueryListParticipantsRequest, QueryListParticipantsResponse},
+    proto::svc::pp::v1::{Participant, QueryListParticipantsRequest},
     timestamp,
 };
 
-use super::grant_reader::{LIST_LIMIT, read_authorizations, read_corporation_account};
+use super::grant_reader::{read_authorizations, read_corporation_account};
 
 /// The end of something that the agent needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,20 +34,19 @@ pub async fn read_ends(
     now: &Timestamp,
 ) -> Result<Vec<RegistryEnd>, NodeClientError> {
     let request = QueryListParticipantsRequest {
-        response_max_size: LIST_LIMIT,
         did: agent.did.clone(),
         grantee: agent.address.clone(),
         ..QueryListParticipantsRequest::default()
     };
     let path = chain.registry.namespace().query_path("pp", "ListParticipants");
-    let participants: QueryListParticipantsResponse = node.query(&path, &request, 0).await?;
+    let participants = node.list_participants(&path, request).await?;
     let records = read_authorizations(node, chain, agent.corporation_id, &agent.address).await?;
     // Where rights end with their participant, or a record has a period, an expiration is that of a spend cycle.
     let has_own_ends = chain.release.has_own_record_limits();
     let records = records.into_iter().filter(|_| has_own_ends).flat_map(|one| one.records);
     let records = records.filter(|one| one.period.is_none());
     let records: BTreeMap<u64, Option<Timestamp>> = records.map(|one| (one.participant_id, one.expiration)).collect();
-    let own = participants.participants.iter().filter(|one| one.corporation_id == agent.corporation_id);
+    let own = participants.iter().filter(|one| one.corporation_id == agent.corporation_id);
     let mut ends = ends_of(own, &records, now);
     let corporation = read_corporation_account(node, chain, agent.corporation_id).await?;
     let allowance = query_fee_allowance(node, &corporation, &agent.address, &chain.params.denom).await?;

@@ -4,18 +4,15 @@ use prost_types::Timestamp;
 use svc_agent_core::grant::{
     AgentAccount, BlockedReason, ChosenParticipant, RecordRules, WantedGrant, choose_participant,
 };
-use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_net::upstream::{LIST_LIMIT, NodeClient, NodeClientError, require_whole};
 use svc_pipeline::{FeeBudget, FeeGranter, NodeRelease, RegistryChain, query_fee_allowance};
 use svc_wire::proto::svc::{
     co::v1::{QueryGetCorporationRequest, QueryGetCorporationResponse},
     de::v1::{
         QueryListVsOperatorAuthorizationsRequest, QueryListVsOperatorAuthorizationsResponse, VsOperatorAuthorization,
     },
-    pp::v1::{Participant, QueryListParticipantsRequest, QueryListParticipantsResponse},
+    pp::v1::{Participant, QueryListParticipantsRequest},
 };
-
-/// Largest page of a list of the node.
-pub(crate) const LIST_LIMIT: u32 = 1_024;
 
 /// A participant with a valid record, and the payer.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +66,6 @@ pub async fn read_grant(
 ) -> Result<AgentGrant, GrantError> {
     let namespace = chain.registry.namespace();
     let participants = QueryListParticipantsRequest {
-        response_max_size: LIST_LIMIT,
         grantee: agent.address.clone(),
         did: agent.did.clone(),
         role: wanted.role as i32,
@@ -78,10 +74,10 @@ pub async fn read_grant(
         ..QueryListParticipantsRequest::default()
     };
     let path = namespace.query_path("pp", "ListParticipants");
-    let participants: QueryListParticipantsResponse = node.query(&path, &participants, 0).await?;
+    let participants = node.list_participants(&path, participants).await?;
     let authorizations = read_authorizations(node, chain, agent.corporation_id, &agent.address).await?;
     let msg_type = namespace.type_url("pp", wanted.message);
-    let (active, records) = (&participants.participants, &authorizations);
+    let (active, records) = (&participants, &authorizations);
     let rules = RecordRules { has_own_limits: release.has_own_record_limits() };
     let ChosenParticipant { id, expires_at, with_feegrant, fees_left } =
         choose_participant((agent, wanted), active, records, &msg_type, (now, rules))?;
@@ -117,7 +113,7 @@ pub(crate) async fn read_authorizations(
     };
     let path = chain.registry.namespace().query_path("de", "ListVSOperatorAuthorizations");
     let found: QueryListVsOperatorAuthorizationsResponse = node.query(&path, &request, 0).await?;
-    Ok(found.vs_operator_authorizations)
+    require_whole(&path, found.vs_operator_authorizations)
 }
 
 /// Reads the account of a corporation; empty when the node knows no such corporation.

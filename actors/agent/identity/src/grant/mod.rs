@@ -4,7 +4,7 @@
 mod ends;
 mod grant_reader;
 
-pub(crate) use self::grant_reader::{LIST_LIMIT, read_authorizations, read_corporation_account};
+pub(crate) use self::grant_reader::{read_authorizations, read_corporation_account};
 pub use self::{
     ends::{RegistryEnd, read_ends},
     grant_reader::{AgentGrant, GrantError, read_grant},

@@ -3,7 +3,7 @@
 use prost::Message;
 use prost_types::Timestamp;
 use svc_agent_core::participant::instants_of;
-use svc_net::upstream::NodeClientError;
+use svc_net::upstream::{LIST_LIMIT, NodeClientError, require_whole};
 use svc_trust::{RegistryParticipant, RegistrySchema, digest::digest_forms};
 use svc_wire::{
     proto::svc::{
@@ -20,14 +20,13 @@ use svc_wire::{
             Participant, ParticipantRole, ParticipantSession, QueryFindBeneficiariesRequest,
             QueryFindBeneficiariesResponse, QueryGetParticipantRequest, QueryGetParticipantResponse,
             QueryGetParticipantSessionRequest, QueryGetParticipantSessionResponse, QueryListParticipantsRequest,
-            QueryListParticipantsResponse,
         },
         xr::v1::{QueryGetPriceRequest, QueryGetPriceResponse},
     },
     timestamp,
 };
 
-use crate::{account_write::WritingAccount, grant::LIST_LIMIT};
+use crate::account_write::WritingAccount;
 
 /// The registry as the node states it now.
 pub struct NodeRegistry<'a>(pub &'a WritingAccount);
@@ -48,14 +47,17 @@ pub(crate) fn all_to_evidence(participants: &[Participant], now: i128) -> Vec<Re
 }
 
 impl NodeRegistry<'_> {
+    fn query_path(&self, (module, rpc): (&str, &str)) -> String {
+        self.0.access.chain.registry.namespace().query_path(module, rpc)
+    }
+
     /// The answer of a query about the present state.
     pub async fn query<Q: Message, R: Message + Default>(
         &self,
-        (module, rpc): (&str, &str),
+        rpc: (&str, &str),
         request: &Q,
     ) -> Result<R, NodeClientError> {
-        let path = self.0.access.chain.registry.namespace().query_path(module, rpc);
-        self.0.pipeline().node().query(&path, request, 0).await
+        self.0.pipeline().node().query(&self.query_path(rpc), request, 0).await
     }
 
     /// The answer of a query about one thing; `None` when the node states that it does not exist.
@@ -75,9 +77,8 @@ impl NodeRegistry<'_> {
         &self,
         wanted: QueryListParticipantsRequest,
     ) -> Result<Vec<Participant>, NodeClientError> {
-        let request = QueryListParticipantsRequest { response_max_size: LIST_LIMIT, ..wanted };
-        let found: QueryListParticipantsResponse = self.query(("pp", "ListParticipants"), &request).await?;
-        Ok(found.participants)
+        let path = self.query_path(("pp", "ListParticipants"));
+        self.0.pipeline().node().list_participants(&path, wanted).await
     }
 
     /// The participants of a DID.
@@ -147,18 +148,21 @@ impl NodeRegistry<'_> {
             response_max_size: LIST_LIMIT,
             ..QueryListEcosystemsRequest::default()
         };
-        let found: QueryListEcosystemsResponse = self.query(("ec", "ListEcosystems"), &request).await?;
+        let rpc = ("ec", "ListEcosystems");
+        let found: QueryListEcosystemsResponse = self.query(rpc, &request).await?;
+        let ecosystems = require_whole(&self.query_path(rpc), found.ecosystems)?;
         let mut schemas = Vec::new();
-        for ecosystem in found.ecosystems.into_iter().filter(|one| one.did == self.0.did) {
+        for ecosystem in ecosystems.into_iter().filter(|one| one.did == self.0.did) {
             let request = QueryListCredentialSchemasRequest {
                 response_max_size: LIST_LIMIT,
                 ecosystem_id: ecosystem.id,
                 ..QueryListCredentialSchemasRequest::default()
             };
-            let found: QueryListCredentialSchemasResponse =
-                self.query(("cs", "ListCredentialSchemas"), &request).await?;
+            let rpc = ("cs", "ListCredentialSchemas");
+            let found: QueryListCredentialSchemasResponse = self.query(rpc, &request).await?;
+            let found = require_whole(&self.query_path(rpc), found.schemas)?;
             let own = |schema| SchemaOnChain { schema, ecosystem_did: ecosystem.did.clone() };
-            schemas.extend(found.schemas.into_iter().map(own));
+            schemas.extend(found.into_iter().map(own));
         }
         Ok(schemas)
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use prost_types::Timestamp;
 use svc_agent_core::grant::AgentAccount;
 use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
+use svc_net::upstream::{LIST_LIMIT, require_whole};
 use svc_pipeline::{FeeBudget, query_account, query_balance, query_fee_allowance};
 use svc_trust::EssentialCredential;
 use svc_wire::proto::svc::{
@@ -24,7 +25,7 @@ use super::{
 use crate::{
     account_write::WriteStop,
     credential_settings::{CredentialForm, CredentialMode, MAX_SCHEMAS},
-    grant::{LIST_LIMIT, read_authorizations, read_corporation_account},
+    grant::{read_authorizations, read_corporation_account},
     registry::name_of,
 };
 
@@ -131,7 +132,9 @@ impl SetupSource<'_> {
         };
         let rpc = ("de", "ListOperatorAuthorizations");
         let operators: QueryListOperatorAuthorizationsResponse = self.registry().query(rpc, &request).await?;
-        let operators = operators.operator_authorizations.into_iter().filter(|one| one.operator == address);
+        let path = chain.registry.namespace().query_path(rpc.0, rpc.1);
+        let operators = require_whole(&path, operators.operator_authorizations)?;
+        let operators = operators.into_iter().filter(|one| one.operator == address);
         let corporation = read_corporation_account(node, chain, self.corporation_id()).await?;
         let has_allowance = if records.is_empty() {
             None
