@@ -192,7 +192,7 @@ impl Devnet {
 
     /// Returns the type URLs that an operator can be granted, in the order of `$delegable`.
     pub fn delegable_types(&self) -> Vec<String> {
-        crate::scenario::delegable_types(&self.namespace)
+        self.node.read_core(|core| core.chain.grantable_types())
     }
 
     /// Sends messages as one transaction of an account and produces a block; returns the response of each as JSON. Texts can

@@ -2,15 +2,12 @@
 
 use prost_types::Any;
 use serde_json::Value;
-use svc_wire::{
-    proto::{
-        cosmos::group::v1::Exec,
-        svc::{
-            cs::v1::{QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse},
-            pp::v1::{QueryListParticipantsRequest, QueryListParticipantsResponse},
-        },
+use svc_wire::proto::{
+    cosmos::group::v1::Exec,
+    svc::{
+        cs::v1::{QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse},
+        pp::v1::{QueryListParticipantsRequest, QueryListParticipantsResponse},
     },
-    proto_registry::Namespace,
 };
 
 use super::runner::{ScenarioRunner, SeedError, ensure_executed};
@@ -19,11 +16,6 @@ impl ScenarioRunner<'_> {
     /// Returns the fee denom.
     pub(crate) fn denom(&self) -> &str {
         &self.chain.denom
-    }
-
-    /// Returns the namespace.
-    pub(crate) fn namespace(&self) -> &Namespace {
-        self.chain.namespace()
     }
 
     /// Returns the prefix of references to schemas of this chain.

@@ -11,7 +11,7 @@ mod service_spec;
 mod spec;
 
 pub(crate) use genesis::build_genesis;
-pub use runner::{GAS_PRICE_MICROS, ScenarioAccount, ScenarioRunner, SeedError, delegable_types, send_foreign_tx};
+pub use runner::{GAS_PRICE_MICROS, ScenarioAccount, ScenarioRunner, SeedError, send_foreign_tx};
 pub use service_spec::{
     AnchorTiming, CredentialFormat, CredentialSpec, DidServiceSpec, EcosystemSpec, ExpectedVerdict, HolderOnboarding,
     IntendedFlaw, IssuerOnboarding, IssuerSpec, ParticipantOutcome, ProvisioningPhase, SchemaSpec, ServiceDidMethod,

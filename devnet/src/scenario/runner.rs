@@ -13,8 +13,7 @@ use svc_wire::{
         base::v1beta1::Coin,
         group::v1::Exec,
     },
-    proto_registry::{Namespace, NodeGeneration},
-    syntax::{DELEGABLE_MESSAGES, SESSION_MESSAGE},
+    proto_registry::NodeGeneration,
     timestamp,
     tx::{self, SigningContext, UnsignedTx},
 };
@@ -151,7 +150,7 @@ impl<'a> ScenarioRunner<'a> {
                 None => value.clone(),
             },
             Value::Array(items) if items.first().is_some_and(|first| first == "$delegable") => {
-                delegable_types(self.chain.namespace()).into()
+                self.chain.grantable_types().into()
             }
             Value::Array(items) => {
                 Value::Array(items.iter().map(|item| self.resolve_references(item)).collect::<Result<_, _>>()?)
@@ -177,6 +176,11 @@ impl<'a> ScenarioRunner<'a> {
             return Ok(timestamp::rfc3339_nanos(&timestamp::add_duration(&self.block_time(), &span)));
         }
         self.saved_value(reference).cloned()
+    }
+
+    /// Returns the type URLs that an operator can be granted.
+    pub(crate) fn grantable_types(&self) -> Vec<String> {
+        self.chain.grantable_types()
     }
 
     /// Returns the generation of the node.
@@ -327,12 +331,6 @@ pub(super) fn ensure_executed(step: &str, events: &[LedgerEvent]) -> Result<(), 
         }
         None => Ok(()),
     }
-}
-
-/// Returns the type URLs that an operator can be granted.
-pub fn delegable_types(namespace: &Namespace) -> Vec<String> {
-    let grantable = DELEGABLE_MESSAGES.into_iter().filter(|split| *split != SESSION_MESSAGE);
-    grantable.map(|(module, name)| namespace.type_url(module, name)).collect()
 }
 
 /// Appends packed messages to an encoded message, as the repeated field `number`.

@@ -3,7 +3,10 @@
 mod schedule;
 
 use prost_types::Timestamp;
-use svc_wire::proto_registry::{Namespace, NodeGeneration, ProtoRegistry, ProtoRegistryError};
+use svc_wire::{
+    proto_registry::{Namespace, NodeGeneration, ProtoRegistry, ProtoRegistryError},
+    syntax::{DELEGABLE_MESSAGES, SESSION_MESSAGE},
+};
 
 pub use self::schedule::{UpgradePlan, UpgradePlanError, UpgradeSchedule};
 
@@ -47,6 +50,19 @@ impl ChainConfig {
     /// Whether a council of validators has the place of governance.
     pub fn has_council(&self) -> bool {
         self.generation >= NodeGeneration::N4
+    }
+
+    /// Whether a type URL can be delegated: the generation has its message.
+    pub fn is_delegable(&self, url: &str) -> bool {
+        let split = self.namespace().split_type_url(url);
+        split.is_some_and(|split| DELEGABLE_MESSAGES.contains(&split)) && self.registry.message_descriptor(url).is_ok()
+    }
+
+    /// The type URLs that an operator can be granted.
+    pub fn grantable_types(&self) -> Vec<String> {
+        let grantable = DELEGABLE_MESSAGES.into_iter().filter(|split| *split != SESSION_MESSAGE);
+        let urls = grantable.map(|(module, name)| self.namespace().type_url(module, name));
+        urls.filter(|url| self.is_delegable(url)).collect()
     }
 
     /// Goes on as a node of another generation, as after an upgrade.

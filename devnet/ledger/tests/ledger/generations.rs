@@ -240,3 +240,24 @@ fn the_first_use_after_the_end_of_a_cycle_opens_the_next_one_with_the_whole_limi
     let outcome = validate(&mut world, third);
     assert_eq!((outcome.codespace.as_str(), outcome.code), ("de", 1108), "{}", outcome.log);
 }
+
+#[test]
+fn only_messages_of_the_generation_can_be_granted() {
+    const POLICY: &str = "/svc.cs.v1.MsgRevokeSchemaAuthorizationPolicy";
+    let grant = json!({"grantee": account("dave"), "msg_types": ["/svc.co.v1.MsgUpdateCorporation"]});
+    for (generation, grantable) in
+        [(NodeGeneration::N0, 28), (NodeGeneration::N1, 25), (NodeGeneration::N3, 25), (NodeGeneration::N4, 25)]
+    {
+        let mut world = with_root(generation);
+        // The session message is delegable too, in the record of a VS operator alone.
+        assert_eq!(world.chain.grantable_types().len(), grantable, "{generation}");
+        let granted = merge_members(&grant, &json!({"msg_types": [POLICY]}));
+        if generation == NodeGeneration::N0 {
+            world.send_as_operator("a", "de.MsgGrantOperatorAuthorization", granted);
+            continue;
+        }
+        let refused = unregistered("message type is not delegable: /svc.cs.v1.MsgRevokeSchemaAuthorizationPolicy");
+        let cases = [(json!({"msg_types": [POLICY]}), refused)];
+        world.assert_refusals("a", "de.MsgGrantOperatorAuthorization", &grant, &cases);
+    }
+}

@@ -13,7 +13,6 @@ use svc_wire::{
     account_key::AccountKey,
     proto::cosmos::base::v1beta1::Coin,
     proto_registry::{Namespace, NodeGeneration, ProtoRegistry},
-    syntax::{DELEGABLE_MESSAGES, SESSION_MESSAGE},
     tx::{self, SigningContext, UnsignedTx},
 };
 
@@ -129,8 +128,7 @@ impl TestLedger {
         let funds = json!({"from_address": account("member"), "to_address": self.saved_names[name],
             "amount": [{"denom": OTHER_DENOM, "amount": "1000000000"}, coin(1_000_000_000)]});
         self.send_ok("member", "/cosmos.bank.v1beta1.MsgSend", funds);
-        let grantable = DELEGABLE_MESSAGES.into_iter().filter(|split| *split != SESSION_MESSAGE);
-        let types: Vec<String> = grantable.map(|(module, name)| format!("/svc.{module}.v1.{name}")).collect();
+        let types = self.chain.grantable_types();
         self.grant(name, operator(name), json!({"msg_types": types}));
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{FRAMEWORK_DIGEST, ProvisioningError, ServiceProvisioner, StepContext, rfc3339_text};
 use crate::{
-    scenario::{SeedError, delegable_types},
+    scenario::SeedError,
     services::{
         DID_LOG_CONTENT_TYPE, DidLogWriteError, IntendedFlaw, JSON_CONTENT_TYPE, SchemaSpec, ServiceDidMethod,
         ServiceForm, ServiceIdentity, ServiceSpec, did_log::DidLogWriter, first_form, first_log::FirstLogWriter,
@@ -74,7 +74,7 @@ impl ServiceProvisioner<'_> {
 
     /// Makes the clerk the operator of every corporation that sends messages, by a proposal of its group.
     async fn grant_operator(&self, work: &mut StepContext<'_, '_>, clerk: &str) -> Result<(), SeedError> {
-        let types = delegable_types(work.runner.namespace());
+        let types = work.runner.grantable_types();
         let is_issuer = |name: &str| {
             let named = self.services.iter().flat_map(|part| part.credentials.values());
             named.filter_map(|credential| credential.by.as_deref()).any(|by| by == name)

@@ -1,9 +1,8 @@
 //! The checks that every delegable message passes, with their numbers in the registry's specification.
 
-use svc_wire::{proto::svc::de::v1::OperatorAuthorization, syntax::DELEGABLE_MESSAGES, timestamp};
+use svc_wire::{proto::svc::de::v1::OperatorAuthorization, timestamp};
 
 use crate::{
-    chain::ChainConfig,
     context::ExecContext,
     error::LedgerError,
     modules::{
@@ -104,9 +103,4 @@ pub fn subtract_spend(
         );
         LedgerError::new("de", 1108, text)
     })
-}
-
-/// Tells whether a type URL can be delegated.
-pub fn is_delegable(chain: &ChainConfig, url: &str) -> bool {
-    chain.namespace().split_type_url(url).is_some_and(|split| DELEGABLE_MESSAGES.contains(&split))
 }

@@ -13,7 +13,7 @@ use svc_wire::{
 };
 
 use super::{
-    authz::{authorize, is_delegable, message_url, require_corporation},
+    authz::{authorize, message_url, require_corporation},
     fees::{grant_fees, revoke_fees},
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
 
 /// Tells whether an operator authorization can list a type URL.
 fn is_grantable(chain: &ChainConfig, url: &str) -> bool {
-    is_delegable(chain, url) && chain.namespace().split_type_url(url) != Some(SESSION_MESSAGE)
+    chain.is_delegable(url) && chain.namespace().split_type_url(url) != Some(SESSION_MESSAGE)
 }
 
 fn ensure_valid_limit(what: &str, coins: &[Coin]) -> Result<(), LedgerError> {

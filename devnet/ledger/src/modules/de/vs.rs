@@ -10,7 +10,7 @@ use svc_wire::{
 };
 
 use super::{
-    authz::{is_delegable, subtract_spend},
+    authz::subtract_spend,
     fees::{emit_fee_event, revoke_fees},
     periodic_fees,
 };
@@ -59,7 +59,7 @@ pub fn create_record(
     if new.period.as_ref().is_some_and(|period| timestamp::duration_nanos(period) <= 0) {
         return Err(LedgerError::unregistered("period must be positive"));
     }
-    let is_delegable = |url: &String| is_delegable(exec.chain, url);
+    let is_delegable = |url: &String| exec.chain.is_delegable(url);
     ensure(!new.msg_types.is_empty() && new.msg_types.iter().all(is_delegable), "de", 1101, || {
         format!("invalid message type: {:?}", new.msg_types)
     })?;
