@@ -93,8 +93,9 @@ impl TrustEvaluation<'_> {
         let issuer = authorization::authorize_issuer(issuers?, schema.id, issued_at)?;
         let holder = authorization::authorize_holder(holders?, schema, credential.issuer == did)?;
         if let Some(reason) = unanswered {
-            // Whether a credential that is not essential counts does not decide about the DID.
-            let unanswered = reason.unanswered.filter(|_| essential.is_some());
+            // Only a credential that can make the DID trusted decides about it.
+            let decides = essential.as_ref().is_some_and(|(essential, _)| essential.makes_trusted());
+            let unanswered = reason.unanswered.filter(|_| decides);
             return Err(RejectionReason { unanswered, ..reason }.into());
         }
         let accepted = AcceptedCredential {

@@ -33,6 +33,8 @@ pub const DESK: &str = "did:web:desk";
 /// Ids of the schemas.
 pub const SERVICE: u64 = 1;
 pub const ORGANIZATION: u64 = 2;
+pub const BADGE: u64 = 3;
+pub const USER_AGENT: u64 = 4;
 
 /// The key of a DID.
 pub fn prover(did: &str) -> ProofKey {
@@ -73,6 +75,8 @@ pub fn credential(issuer: &str, holder: &str, schema: u64) -> Value {
             "termsAndConditionsUri": "https://service.example/terms", "termsAndConditionsDigestSri": "sha384-terms",
             "privacyPolicyUri": "https://service.example/privacy", "privacyPolicyDigestSri": "sha384-privacy",
         }),
+        BADGE => json!({"badgeNumber": "7", "name": "Ada", "photo": "data:image/png;base64,AAAA"}),
+        USER_AGENT => json!({"version": "1"}),
         _ => json!({
             "name": "Harbor Ltd", "logoUri": "https://harbor.example/logo", "logoDigestSri": "sha384-logo",
             "registryId": "7", "address": "Quay 1", "countryCode": "DE",
@@ -129,7 +133,7 @@ impl TrustFixture {
             next: 1,
         };
         fixture.documents.insert(ECOSYSTEM.into(), document(ECOSYSTEM, &[]));
-        for id in [SERVICE, ORGANIZATION] {
+        for id in [SERVICE, ORGANIZATION, BADGE, USER_AGENT] {
             let signed = sign(schema_credential(ECOSYSTEM, id), &prover(ECOSYSTEM), ProofPurpose::AssertionMethod);
             fixture.resources.insert(schema_url(id), signed.to_string());
         }
@@ -243,12 +247,7 @@ impl TrustFixture {
                 evidence.participants.insert(did.clone(), found.into());
             }
             EvidenceRequest::Schema(id) => {
-                let essential = match *id {
-                    SERVICE => Some(EssentialCredential::Service),
-                    ORGANIZATION => Some(EssentialCredential::Organization),
-                    _ => None,
-                };
-                let schema = essential.map(|essential| {
+                let schema = essential_of(*id).map(|essential| {
                     Arc::new(RegistrySchema {
                         id: *id,
                         ecosystem_id: 3,
@@ -268,13 +267,27 @@ impl TrustFixture {
 }
 
 pub fn presentation_name(schema: u64) -> &'static str {
-    if schema == SERVICE { "service" } else { "org" }
+    match schema {
+        SERVICE => "service",
+        ORGANIZATION => "org",
+        _ => "more",
+    }
+}
+
+fn essential_of(schema: u64) -> Option<EssentialCredential> {
+    match schema {
+        SERVICE => Some(EssentialCredential::Service),
+        ORGANIZATION => Some(EssentialCredential::Organization),
+        BADGE => Some(EssentialCredential::Badge),
+        USER_AGENT => Some(EssentialCredential::UserAgent),
+        _ => None,
+    }
 }
 
 /// An unsigned credential of a schema.
 pub fn schema_credential(issuer: &str, id: u64) -> Value {
     let reference = format!("vpr:svc:net:cs:{id}");
-    let essential = if id == SERVICE { EssentialCredential::Service } else { EssentialCredential::Organization };
+    let essential = essential_of(id).expect("an essential schema");
     json!({
         "@context": ["https://www.w3.org/ns/credentials/v2"], "type": ["VerifiableCredential", "JsonSchemaCredential"],
         "id": schema_url(id), "issuer": issuer, "credentialSubject": {"id": reference, "type": "JsonSchema",

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
 use svc_wire::participant_state::ParticipantState;
 
 use super::{
     fixture::{
-        DESK, ECOSYSTEM, HARBOR, ORGANIZATION, REGISTRAR, SERVICE, TrustFixture, document, presentation_name, url,
+        BADGE, DESK, ECOSYSTEM, HARBOR, ORGANIZATION, REGISTRAR, SERVICE, TrustFixture, USER_AGENT, credential,
+        document, presentation_name, prover, sign, url,
     },
     with,
 };
-use crate::{EvidenceFailure, EvidenceRequest, RejectionCode, TransientCause, TrustVerdict};
+use crate::{
+    EvidenceFailure, EvidenceRequest, RejectionCode, TransientCause, TrustVerdict, did_document::ProofPurpose,
+};
 
 fn document_of(did: &str) -> EvidenceRequest {
     EvidenceRequest::Document(did.into())
@@ -63,4 +67,29 @@ fn a_did_that_is_trusted_without_a_part_does_not_wait() {
     let verdict = silent_about(&request, fixture).evaluate(HARBOR);
     assert!(verdict.is_trusted() && verdict.unanswered.is_empty(), "{verdict:?}");
     assert_eq!(verdict.reasons.len(), 1, "the part is named: {:?}", verdict.reasons);
+}
+
+#[test]
+fn a_credential_that_makes_nothing_trusted_does_not_keep_an_evaluation_open() {
+    let list = "https://registrar.example/status/1";
+    let requests = [document_of(REGISTRAR), EvidenceRequest::Resource(list.into())];
+    for (schema, is_waited_for) in [(BADGE, false), (USER_AGENT, false), (ORGANIZATION, true)] {
+        for request in &requests {
+            let mut fixture = TrustFixture::harbor();
+            let shown = presentation_name(schema);
+            fixture.documents.insert(HARBOR.into(), document(HARBOR, &["service", shown]));
+            fixture.add_participant(REGISTRAR, "ISSUER", schema, 0, None);
+            fixture.add_participant(HARBOR, "HOLDER", schema, 0, None);
+            let mut body = credential(REGISTRAR, HARBOR, schema);
+            if *request != document_of(REGISTRAR) {
+                body["credentialStatus"] = json!({"type": "BitstringStatusListEntry", "statusPurpose": "revocation",
+                    "statusListIndex": "7", "statusListCredential": list});
+            }
+            let signed = sign(body, &prover(REGISTRAR), ProofPurpose::AssertionMethod);
+            fixture.present_credential(HARBOR, schema, signed);
+            let verdict = silent_about(request, fixture).evaluate(HARBOR);
+            let expected = if is_waited_for { vec![request] } else { Vec::new() };
+            assert_eq!(unanswered(&verdict), expected, "{shown} {request:?}: {:?}", verdict.reasons);
+        }
+    }
 }
