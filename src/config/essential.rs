@@ -2,7 +2,10 @@
 
 use svc_trust::EssentialSchemas;
 
-use super::environment::{Environment, EnvironmentReader};
+use super::{
+    dids::parse_dids,
+    environment::{Environment, EnvironmentReader},
+};
 use crate::settings::indexer::{SVC_ESSENTIAL_ECOSYSTEMS, SVC_ESSENTIAL_SCHEMAS};
 
 /// Reads the essential schemas, and the ecosystems whose copies of them count.
@@ -11,9 +14,6 @@ pub(super) fn read_essential_schemas<E: Environment>(
 ) -> Option<EssentialSchemas> {
     let known = reader
         .read_or(SVC_ESSENTIAL_SCHEMAS, EssentialSchemas::default(), |text| EssentialSchemas::from_entries(text).ok());
-    let ecosystems = reader.read_or(SVC_ESSENTIAL_ECOSYSTEMS, Vec::new(), |text| {
-        let dids: Vec<String> = text.split(',').map(|did| did.trim().to_owned()).collect();
-        Some(dids).filter(|dids| dids.iter().all(|did| did.starts_with("did:")))
-    });
+    let ecosystems: Option<Vec<String>> = reader.read_or(SVC_ESSENTIAL_ECOSYSTEMS, Vec::new(), parse_dids);
     Some(known?.in_ecosystems(ecosystems?))
 }

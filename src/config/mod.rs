@@ -2,6 +2,7 @@
 
 mod agent;
 mod boot_subject;
+mod dids;
 mod environment;
 mod essential;
 mod indexer;

@@ -8,6 +8,7 @@ use svc_wire::{account_key::AccountKey, secret::SecretString};
 use tracing::level_filters::LevelFilter;
 
 use super::{
+    dids::parse_dids,
     environment::{ConfigError, Environment, EnvironmentReader},
     listener::read_listener,
     tool_selection::{read_selection, read_session_limits},
@@ -104,10 +105,7 @@ fn read_operator<E: Environment>(
     let graph = reader.read_optional_origin(chain::SVC_GRAPH);
     let allows_plaintext_node = reader.read_flag(chain::SVC_ALLOW_PLAINTEXT_NODE);
     let uses_live_descriptors = reader.read_flag(chain::SVC_LIVE_DESCRIPTORS);
-    let unbound_logins = reader.read_or(mcp::SVC_VSA_UNBOUND_LOGINS, BTreeSet::new(), |text| {
-        let dids: BTreeSet<String> = text.split(',').map(|did| did.trim().to_owned()).collect();
-        Some(dids).filter(|dids| dids.iter().all(|did| did.starts_with("did:")))
-    });
+    let unbound_logins = reader.read_or(mcp::SVC_VSA_UNBOUND_LOGINS, BTreeSet::new(), parse_dids);
     let fees = read_fees(reader);
     let (chain_id, denom) = read_chain_names(reader);
     let tx_timeout = reader.read_millis(chain::SVC_TX_TIMEOUT_MS);

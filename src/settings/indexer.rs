@@ -21,7 +21,7 @@ rows! {
     SVC_ESSENTIAL_SCHEMAS = row(Text("a comma-separated list of schemas, such as ServiceCredential@VERSION=sha384-DIGEST"),
         &[Indexer, Agent], "more essential schemas, `ServiceCredential@5=sha384-…` with commas; the digest is that of the canonical \
         schema without `$id`").otherwise("the published ones and the devnet's");
-    SVC_ESSENTIAL_ECOSYSTEMS = row(Text("a comma-separated list of DIDs"), &[Indexer, Agent], "DIDs of the ecosystems whose \
+    SVC_ESSENTIAL_ECOSYSTEMS = row(Text("a comma-separated list of DIDs of the methods web and webvh"), &[Indexer, Agent], "DIDs of the ecosystems whose \
         essential schemas count, with commas. Texts of schemas are public, so that without this list no schema is essential, and no DID is trusted")
         .otherwise("none; of an agent those of TRUSTED_ECS_ECOSYSTEM_DIDS");
     SVC_TRUST_PATIENCE = row(Text("a time of at most 30 days, such as 90s, 15m or 2h"), &[Indexer], "how long an evaluation waits \

@@ -25,7 +25,7 @@ rows! {
         "issuer of access tokens (ours)").see("[below](#access-tokens-of-an-oauth-issuer)");
     SVC_OAUTH_AUDIENCE = row(Text("the URL of the MCP endpoint that tokens name as their audience, such as \
         https://svc.example/mcp"), &[Serve], "the URL of the MCP endpoint as these tokens name it (ours)");
-    SVC_VSA_UNBOUND_LOGINS = row(Text("a comma-separated list of DIDs of agents"), &[Serve], "DIDs of agents that may ask for a \
+    SVC_VSA_UNBOUND_LOGINS = row(Text("a comma-separated list of DIDs of agents, of the methods web and webvh"), &[Serve], "DIDs of agents that may ask for a \
         login signature without an audience, comma-separated (ours); another server could use such a signature");
     MCP_MAX_SESSIONS = row(number("a number,", 1, 100_000), &[Serve], "sessions at once (ours)")
         .default("1000");

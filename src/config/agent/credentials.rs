@@ -6,14 +6,12 @@ use svc_trust::EssentialCredential;
 use super::claims::read_claims;
 use crate::{
     config::{
+        dids::parse_did,
         environment::{Environment, EnvironmentReader},
         essential::read_essential_schemas,
     },
     settings::agent::{self, AGENT_DELEGATED_PARENT_VS_DID},
 };
-
-/// Longest DID, in bytes.
-const MAX_DID_BYTES: usize = 2_048;
 
 /// Reads the credentials, and the claims.
 pub(super) fn read_credentials<E: Environment>(
@@ -79,12 +77,4 @@ fn parse_ecosystems(text: &str) -> Option<Vec<String>> {
         .map(str::trim)
         .map(|did| if did == OWN_DID { Some(did.to_owned()) } else { parse_did(did) })
         .collect()
-}
-
-/// Parses a DID that the agent can resolve.
-fn parse_did(text: &str) -> Option<String> {
-    let id = text.strip_prefix("did:web:").or_else(|| text.strip_prefix("did:webvh:"))?;
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:%".contains(&byte);
-    let is_did = !id.is_empty() && text.len() <= MAX_DID_BYTES && id.bytes().all(is_plain);
-    is_did.then(|| text.to_owned())
 }

@@ -117,6 +117,12 @@ fn essential_schemas_count_in_the_listed_ecosystems_or_in_the_trusted_ones() {
     environment.insert("SVC_ESSENTIAL_ECOSYSTEMS", "did:web:b.example");
     assert_eq!(relied_on(&environment), ["did:web:b.example"]);
     assert!(relied_on(&delegated()).is_empty());
+    // A list with another separator, and a DID without an id, would make nothing trusted in silence.
+    for wrong in ["did:web:a did:web:b", "did:", "did:web:", "did:web:a;did:web:b", "did:key:z6Mk", "did:web:a,"] {
+        environment.insert("SVC_ESSENTIAL_ECOSYSTEMS", wrong);
+        let found = problems(&environment, secrets());
+        assert!(found.contains("1 environment variable cannot be used:\n  SVC_ESSENTIAL_ECOSYSTEMS: "), "{found}");
+    }
     environment.insert("SVC_ESSENTIAL_ECOSYSTEMS", "b.example");
     environment.insert("SVC_ESSENTIAL_SCHEMAS", "ServiceCredential=sha256-x");
     let found = problems(&environment, secrets());

@@ -52,6 +52,8 @@ fn every_malformed_variable_is_named_with_its_allowed_values() {
         ("SVC_TX_WINDOW", "0"),
         ("SVC_TX_WINDOW", "many"),
         ("SVC_INDEXER", "ftp://x"),
+        ("SVC_VSA_UNBOUND_LOGINS", "did:web:a did:web:b"),
+        ("SVC_VSA_UNBOUND_LOGINS", "did:"),
         ("SVC_GAS_PRICE", "cheap"),
         ("SVC_DENOM", "1x"),
         ("SVC_CHAIN_ID", "a b"),

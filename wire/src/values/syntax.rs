@@ -23,6 +23,16 @@ pub fn has_exact_integers(value: &serde_json::Value) -> bool {
 /// A DID with optional fragment and query.
 pub const DID_PATTERN: &str = r"^did:[a-z0-9]+:[A-Za-z0-9._:/%-]+(#\S*)?(\?\S*)?$";
 
+/// Longest DID of a setting, in bytes.
+const MAX_DID_BYTES: usize = 2_048;
+
+/// Whether a text is one DID of the methods web or webvh, without path, query and fragment.
+pub fn is_web_did(text: &str) -> bool {
+    let id = text.strip_prefix("did:web:").or_else(|| text.strip_prefix("did:webvh:"));
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:%".contains(&byte);
+    text.len() <= MAX_DID_BYTES && id.is_some_and(|id| !id.is_empty() && id.bytes().all(is_plain))
+}
+
 /// A Subresource Integrity digest; its length is not tied to the algorithm.
 pub const DIGEST_SRI_PATTERN: &str = r"^(sha256|sha384|sha512)-[A-Za-z0-9+/]+={0,2}$";
 

@@ -13,7 +13,10 @@ use svc_didcomm::{
     access::{AllowedPeers, EndpointTerms, TermsMaterial},
     protocol::endpoint_access::MaterialSecret,
 };
-use svc_wire::endpoint_access::{MAX_SCOPES, Material, is_scope};
+use svc_wire::{
+    endpoint_access::{MAX_SCOPES, Material, is_scope},
+    syntax::is_web_did,
+};
 
 /// Longest file, and longest value of a key.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -226,7 +229,7 @@ impl EndpointRow {
         let mut add = |peer: &str, scopes: Vec<String>| {
             if peer == EVERYONE {
                 allowed.everyone = Some(scopes);
-            } else if peer.starts_with("did:web:") || peer.starts_with("did:webvh:") {
+            } else if is_web_did(peer) {
                 allowed.named.insert(peer.to_owned(), scopes);
             } else {
                 problems.push(format!("allow names {peer:?}; allowed are \"*\" and DIDs of the methods web and webvh"));

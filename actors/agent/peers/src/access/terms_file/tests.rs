@@ -66,6 +66,7 @@ fn every_problem_of_a_file_is_named() {
         (bearer("token_seconds = 901"), "allowed are 60 to 900"),
         (bearer("header = \"X\""), "header belongs only to the material key"),
         (line("material = \"bearer\"\nallow = [\"did:key:z\"]"), "allowed are \"*\" and DIDs"),
+        (line("material = \"bearer\"\nallow = [\"did:web:a did:web:b\"]"), "allowed are \"*\" and DIDs"),
         (line("material = \"bearer\"\nallow = {\"*\" = [\"a\"]}"), "allow of *: \"a\" is not among"),
         (
             line("material = \"key\"\nallow = \"*\"\nheader = \"X\"\nvalue_file = \"v\""),
