@@ -147,6 +147,9 @@ async fn trusting_replica(world: &TestNetwork, did: &str) -> IndexerReplica {
     IndexerReplica::launch(config).await
 }
 
+/// The text about a schema that another ecosystem has to make.
+const OTHER_ECOSYSTEM: &str = "no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS";
+
 /// Goes from nothing to a trusted DID. The network's services serve the documents that the claims name.
 async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &str) {
     let world = start_generation_without_agents(generation).await;
@@ -158,6 +161,7 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &s
     send_coins(&world.network.devnet, &own_account(), 1_000_000).await;
     let (is_ok, shown) = home.run(&["init"]).await;
     assert!(!is_ok && shown.contains("has no schema of ServiceCredential yet"), "{shown}");
+    assert!(!shown.contains(OTHER_ECOSYSTEM), "{shown}");
 
     let mut ecosystem = ecosystem_arguments("own");
     ecosystem["did"] = did.as_str().into();
@@ -181,7 +185,9 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &s
     let (is_ok, shown) = home.run(&["init"]).await;
     let unpresented =
         format!("the credential of its schema {service} is not presented yet: step schema-{service}").replace('"', "");
-    assert!(!is_ok && shown.contains(&unpresented), "{unpresented}: {shown}");
+    assert!(!is_ok && shown.contains(&unpresented) && !shown.contains(OTHER_ECOSYSTEM), "{unpresented}: {shown}");
+    let (_, shown) = home.run(&["check"]).await;
+    assert!(shown.contains(&unpresented) && !shown.contains(OTHER_ECOSYSTEM), "{unpresented}: {shown}");
     world.call_ok("svc.ledger.di.storeDigest", json!({"digest": stored})).await;
 
     let (is_ok, shown) = home.init(&world, &[]).await;

@@ -222,10 +222,10 @@ impl Pass<'_> {
         let present = stored.iter().find(|one| one.kind == CredentialKind::Own && one.name == name);
         let present = present.map(|one| one.schema_id);
         let source = self.issuer.sources.essential(account, ecosystems, (essential, known), present).await?;
-        let source = source.ok_or_else(|| {
-            let kind = essential.as_str();
-            WriteStop::Failed(format!("no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS has a schema of {kind} in use"))
-        })?;
+        let Some(source) = source else {
+            let missing = self.registry().missing_schema(ecosystems, (essential, known)).await;
+            return Err(WriteStop::Failed(missing.to_string()).into());
+        };
         let json_schema = &source.schema.schema.json_schema;
         let found = claims_for(json_schema, essential, configured).map_err(OwnStop::Claims)?;
         let digest = claims_digest(&found.claims);

@@ -3,6 +3,7 @@
 use svc_wire::proto::svc::pp::v1::Participant;
 
 use super::facts::MissingPlace;
+use crate::registry::MissingSchema;
 
 /// Participants that a reason names.
 const MAX_NAMED: usize = 8;
@@ -13,17 +14,9 @@ pub(super) enum PlaceGap {
     /// The registry did not answer.
     #[error("the schema of {kind} cannot be read: {reason}")]
     Unreadable { kind: &'static str, reason: String },
-    /// The agent's ecosystem lacks the schema.
-    #[error("the ecosystem is this agent's own, and has no schema of {kind} yet")]
-    OwnSchema { kind: &'static str },
-    /// The agent's ecosystem has the schema, and its document does not present the schema's credential.
-    #[error(
-        "the ecosystem is this agent's own, and the credential of its schema {schema} is not presented yet: step schema-{schema}"
-    )]
-    Unpresented { schema: u64 },
-    /// No trusted ecosystem has the schema.
-    #[error("no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS has a schema of {kind} in use")]
-    Schema { kind: &'static str },
+    /// No trusted ecosystem gives the schema.
+    #[error(transparent)]
+    Schema(#[from] MissingSchema),
     /// The participant that the operator has named issues nothing.
     #[error("participant {id} is no active ISSUER participant; --apply-to names it")]
     NamedInactive { id: u64 },
@@ -41,8 +34,12 @@ pub(super) enum PlaceGap {
 impl From<PlaceGap> for MissingPlace {
     fn from(gap: PlaceGap) -> Self {
         // The others wait for another party, or for the registry.
-        let is_operators =
-            !matches!(gap, PlaceGap::Unreadable { .. } | PlaceGap::Schema { .. } | PlaceGap::Participant { .. });
+        let is_operators = !matches!(
+            gap,
+            PlaceGap::Unreadable { .. }
+                | PlaceGap::Schema(MissingSchema::Foreign { .. })
+                | PlaceGap::Participant { .. }
+        );
         Self { reason: gap.to_string(), is_operators, corporation_id: None }
     }
 }
@@ -71,17 +68,17 @@ mod tests {
                 "the schema of ServiceCredential cannot be read: the node does not answer",
             ),
             (
-                PlaceGap::OwnSchema { kind },
+                MissingSchema::Own { kind }.into(),
                 true,
                 "the ecosystem is this agent's own, and has no schema of ServiceCredential yet",
             ),
             (
-                PlaceGap::Unpresented { schema: 7 },
+                MissingSchema::Unpresented { schema: 7 }.into(),
                 true,
                 "the ecosystem is this agent's own, and the credential of its schema 7 is not presented yet: step schema-7",
             ),
             (
-                PlaceGap::Schema { kind },
+                MissingSchema::Foreign { kind }.into(),
                 false,
                 "no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS has a schema of ServiceCredential in use",
             ),

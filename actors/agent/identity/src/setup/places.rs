@@ -63,26 +63,14 @@ impl SetupSource<'_> {
             self.sources.essential(self.account, self.ecosystems, (essential, self.essential_schemas), None).await;
         match found {
             Ok(Some(source)) => Ok(source),
-            Ok(None) => Err(self.missing_essential(essential).await),
+            Ok(None) => {
+                let wanted = (essential, self.essential_schemas);
+                Err(PlaceGap::from(self.registry().missing_schema(self.ecosystems, wanted).await).into())
+            }
             Err(stop) => {
                 Err(PlaceGap::Unreadable { kind: essential.as_str(), reason: stop.reason().into_owned() }.into())
             }
         }
-    }
-
-    /// The reason for which no ecosystem gives an essential schema.
-    async fn missing_essential(&self, essential: EssentialCredential) -> MissingPlace {
-        let kind = essential.as_str();
-        let is_own = self.ecosystems.contains(&self.account.did);
-        if is_own && let Ok(schemas) = self.registry().own_schemas().await {
-            let is_wanted = |one: &&SchemaOnChain| {
-                let content = self.essential_schemas.content(&one.schema.json_schema);
-                one.schema.archived.is_none() && content.is_some_and(|(content, _)| content == essential)
-            };
-            let newest = schemas.iter().filter(is_wanted).map(|one| one.schema.id).max();
-            return newest.map_or(PlaceGap::OwnSchema { kind }, |schema| PlaceGap::Unpresented { schema }).into();
-        }
-        PlaceGap::Schema { kind }.into()
     }
 
     /// The ISSUER participant of an essential schema.
