@@ -10,7 +10,7 @@ const AGENT: &[Process] = &[Agent];
 const FLOWS: SettingType = number("a number of flows, from", 1, 1_000_000);
 
 rows! {
-    FLOW_CLAIMS_DIR = row(Text("a folder that exists"), AGENT, "Folder with claims `<schema id>.json`, each at most 64 KiB");
+    FLOW_CLAIMS_DIR = row(Text("a folder that exists"), AGENT, "Folder with claims `<schema id>.json`, each at most 640 KiB");
     FLOW_PUBLISH_SCHEMAS = row(Text("ids of schemas, separated by commas, or *"), AGENT, "Schema ids whose received credentials \
         stand in the DID Document beside those of service, organisation and person; `*` for all, in the order of acceptance");
     FLOW_MAX_PER_PEER = row(FLOWS, AGENT, "Flows of one peer that have not ended").default("100");

@@ -8,11 +8,15 @@ use svc_wire::strict_json::parse_strict_json;
 use super::{
     attachment::{Attachment, AttachmentData},
     issue_credential::FormatAttachment,
+    vt_flow::MAX_CLAIMS_BYTES,
 };
 use crate::limits::MAX_JSON_LEVELS;
 
-/// Bytes of an offered or issued credential as JSON.
-pub const MAX_CREDENTIAL_BYTES: usize = 256 * 1024;
+/// Bytes of a credential as JSON: its claims, and 128 KiB for contexts, ids and proof. A presentation of one such credential has to stay
+/// below the MiB that indexers fetch.
+pub const MAX_CREDENTIAL_BYTES: usize = MAX_CLAIMS_BYTES + 128 * 1024;
+/// Bytes of an attachment, whose credential may stand in a member beside the options of its proof.
+const MAX_ATTACHED_BYTES: usize = MAX_CREDENTIAL_BYTES + 16 * 1024;
 
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,12 +122,12 @@ fn find(
         let format = format_of(&one.format)?;
         let json = match &one.attachment.data {
             AttachmentData::Json(json) => json.clone(),
-            AttachmentData::Base64(bytes) if bytes.len() <= MAX_CREDENTIAL_BYTES => {
+            AttachmentData::Base64(bytes) if bytes.len() <= MAX_ATTACHED_BYTES => {
                 parse_strict_json(bytes, MAX_JSON_LEVELS).ok()?
             }
             AttachmentData::Base64(_) => return None,
         };
-        let is_credential = json.is_object() && json.to_string().len() <= MAX_CREDENTIAL_BYTES;
+        let is_credential = json.is_object() && json.to_string().len() <= MAX_ATTACHED_BYTES;
         is_credential.then(|| (format, inner_credential(json)))
     })
 }
@@ -188,6 +192,12 @@ mod tests {
         let format = CredentialFormat::DataIntegrity;
         let credential = json!({"id": "did:web:a#1", "credentialSubject": {"id": "did:web:b"}});
         assert_eq!(offered_credential(&[format.offer("a", &credential)]), Some((format, credential.clone())));
+        // With a photo and a biometric pattern, as the published schema of a badge allows them, and nearly the longest.
+        for photo in [2 * 262_144, MAX_CREDENTIAL_BYTES - 64] {
+            let badge = json!({"id": "x", "photo": "x".repeat(photo)});
+            assert_eq!(issued_credential(&[format.credential("a", &badge)]), Some((format, badge.clone())));
+            assert_eq!(offered_credential(&[format.offer("a", &badge)]), Some((format, badge)));
+        }
         let bare = |content: Value| FormatAttachment {
             format: format.credential_name().to_owned(),
             attachment: Attachment { id: "a".to_owned(), data: AttachmentData::Json(content) },
@@ -200,7 +210,7 @@ mod tests {
         let doubled = AttachmentData::Base64(br#"{"id": 1, "id": 2}"#.to_vec());
         let mut wrong = bare(json!(null));
         wrong.attachment.data = doubled;
-        let long = bare(json!({"a": "x".repeat(MAX_CREDENTIAL_BYTES)}));
+        let long = bare(json!({"a": "x".repeat(MAX_ATTACHED_BYTES)}));
         for attachments in [vec![unknown], vec![bare(json!([1]))], vec![wrong], vec![long], vec![]] {
             assert_eq!(issued_credential(&attachments), None);
         }

@@ -94,8 +94,9 @@ pub struct FlowRequest {
     pub proofs: Option<Vec<Value>>,
 }
 
-/// Bytes of the claims of a request as JSON, and those of its presentations.
-const MAX_CLAIMS: usize = 64 * 1024;
+/// Bytes of claims as JSON. The published schema of a badge allows a photo and a biometric pattern of 262,144 characters each.
+pub const MAX_CLAIMS_BYTES: usize = 640 * 1024;
+/// Bytes of the presentations of a request as JSON.
 const MAX_PROOFS: usize = 256 * 1024;
 
 fn is_within(value: &Value, bytes: usize) -> bool {
@@ -174,13 +175,13 @@ impl FlowRequest {
     fn read(message: &Message) -> Result<Self, ContentError> {
         let claims = match message.body.get("claims") {
             None | Some(Value::Null) => None,
-            Some(Value::Object(claims)) if is_within(&message.body["claims"], MAX_CLAIMS) => {
+            Some(Value::Object(claims)) if is_within(&message.body["claims"], MAX_CLAIMS_BYTES) => {
                 let mut claims = claims.clone();
                 // The subject is the applicant: no claim names another one.
                 claims.shift_remove("id");
                 Some(claims)
             }
-            Some(Value::Object(_)) => return Err(ContentError::member("claims", "has more than 65536 bytes")),
+            Some(Value::Object(_)) => return Err(ContentError::member("claims", "has more than 655360 bytes")),
             Some(_) => return Err(ContentError::member("claims", "is not an object")),
         };
         let proofs = match message.body.get("proofs~attach") {
@@ -280,6 +281,10 @@ mod tests {
             let error = with(name, value).expect_err(name);
             assert!(error.to_string().starts_with(name), "{error}");
         }
+        // A photo and a biometric pattern, as the published schema of a badge allows them.
+        assert!(with("claims", json!({"photo": "x".repeat(262_144), "biometricPattern": "x".repeat(262_144)})).is_ok());
+        let error = with("claims", json!({"photo": "x".repeat(MAX_CLAIMS_BYTES)})).expect_err("too long").to_string();
+        assert!(error.contains(&format!("has more than {MAX_CLAIMS_BYTES} bytes")), "{error}");
         let mut without = opening.clone();
         without.body.remove("agent_participant_id");
         assert!(Content::read(&without).is_ok(), "the ids of agents are sent and never required");

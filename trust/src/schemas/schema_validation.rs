@@ -10,8 +10,8 @@ use crate::rejection::{RejectionCode, RejectionReason};
 
 /// Subschemas of one validation, references followed.
 const MAX_SUBSCHEMAS: u64 = 2_000;
-/// Work of one validation: subschemas times bytes of the credential.
-const MAX_VALIDATION_WORK: u64 = 20_000_000;
+/// Work of one validation: subschemas times bytes of the credential. The longest badge of the published schema takes half of it.
+const MAX_VALIDATION_WORK: u64 = 60_000_000;
 /// Memory that the violations of one validation may take, in bytes: the validator collects all of them before it returns the first.
 const MAX_VIOLATION_MEMORY: u64 = 32 * 1024 * 1024;
 /// Memory of one violation without its path, in bytes.
@@ -212,6 +212,19 @@ mod tests {
     }
 
     #[test]
+    fn a_badge_with_the_longest_photo_fits() {
+        let schema = crate::schemas::essential_schema::EssentialCredential::Badge.schema();
+        let start = "data:image/png;base64,";
+        let photo = format!("{start}{}", "A".repeat(262_144 - start.len()));
+        let mut badge = json!({"credentialSubject": {"badgeNumber": "7", "name": "A", "photo": photo}});
+        // The longest credential that agents exchange.
+        assert_eq!(validate_credential(schema, &badge, 768 * 1024), Ok(()));
+        badge["credentialSubject"]["photo"] = format!("{photo}A").into();
+        let reason = validate_credential(schema, &badge, 768 * 1024).expect_err("one character too long");
+        assert_eq!(reason.code, RejectionCode::SchemaMismatch);
+    }
+
+    #[test]
     fn every_violation_is_listed_in_the_order_of_the_paths() {
         let schema = crate::schemas::essential_schema::EssentialCredential::Organization.schema();
         let subject = json!({
@@ -274,7 +287,7 @@ mod tests {
             assert!(reason.message.contains(expected), "{}", reason.message);
         }
         assert_eq!(
-            validate_credential("{}", &json!({}), 20_000_001).expect_err("refused").code,
+            validate_credential("{}", &json!({}), 60_000_001).expect_err("refused").code,
             RejectionCode::TooLarge
         );
         assert_eq!(validate_credential("{", &json!({}), 2).expect_err("refused").code, RejectionCode::SchemaUnusable);

@@ -35,7 +35,7 @@ impl TwoAgents {
     async fn refuse_hostile_claims(&self, participant: u64, path: &str) {
         let deep = format!("{}1{}", "[".repeat(33), "]".repeat(33));
         for claims in [
-            format!(r#"{{"grade":"{}"}}"#, "x".repeat(65_536)),
+            format!(r#"{{"grade":"{}"}}"#, "x".repeat(655_360)),
             format!(r#"{{"grade":{deep}}}"#),
             r#"{"grade":"A","grade":"B"}"#.to_owned(),
             r#"["A"]"#.to_owned(),
@@ -232,4 +232,14 @@ async fn everything_from_the_call_to_the_delivered_credential_is_one_trace() {
     let begun = spans.iter().find(|span| span.name == "read_participant").expect("a read that an event prompted");
     assert_eq!(begun.parent_span_id, "", "it begins a trace");
     assert!(agents.applicant.terminate().0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_with_a_photo_and_a_biometric_pattern_of_the_longest_kind_is_issued() {
+    let agents = TwoAgents::start(ValidatorPlace::default()).await;
+    let participant = agents.apply().await;
+    // The published schema of a badge allows 262,144 characters for each.
+    agents.validate(participant, &"x".repeat(2 * 262_144)).await;
+    let (applicant, _) = agents.await_completed(participant, 1).await;
+    assert_eq!(applicant["flowState"], "COMPLETED", "{applicant:#}");
 }

@@ -13,7 +13,7 @@ use svc_didcomm::{
     },
     json_shape::{has_nul, levels},
     limits,
-    protocol::vt_flow::MAX_LINK_TEXT,
+    protocol::vt_flow::{MAX_CLAIMS_BYTES, MAX_LINK_TEXT},
 };
 use url::Url;
 use uuid::Uuid;
@@ -22,8 +22,6 @@ use uuid::Uuid;
 const MAX_TEXT: usize = 2048;
 /// Bytes of a link.
 const MAX_LINK: usize = 2048;
-/// Bytes of claims as JSON.
-pub(super) const MAX_CLAIMS: usize = 64 * 1024;
 
 /// Levels of claims: in a message they stand two levels deeper, in an offer three.
 const MAX_LEVELS: usize = limits::MAX_JSON_LEVELS - 4;
@@ -326,8 +324,8 @@ pub(super) fn check_claims(violations: &mut Vec<Violation>, claims: &Map<String,
         refuse("they have the character U+0000".to_owned());
     } else if levels(&Value::Object(claims.clone())) > MAX_LEVELS {
         refuse(format!("they have more than {MAX_LEVELS} levels"));
-    } else if serde_json::to_string(claims).is_ok_and(|text| text.len() > MAX_CLAIMS) {
-        refuse(format!("they have more than {MAX_CLAIMS} bytes"));
+    } else if serde_json::to_string(claims).is_ok_and(|text| text.len() > MAX_CLAIMS_BYTES) {
+        refuse(format!("they have more than {MAX_CLAIMS_BYTES} bytes"));
     }
 }
 

@@ -9,15 +9,12 @@ use svc_agent_identity::{
     credential_settings::{ClaimSettings, FoundClaims, claims_for, problems_text},
     credentials::DocumentsError,
 };
-use svc_didcomm::limits::MAX_JSON_LEVELS;
+use svc_didcomm::{limits::MAX_JSON_LEVELS, protocol::vt_flow::MAX_CLAIMS_BYTES};
 use svc_trust::EssentialCredential;
 use svc_wire::strict_json::parse_strict_json;
 use tokio::io::AsyncReadExt;
 
-use super::{
-    FlowService,
-    calls::{MAX_CLAIMS, check_claims},
-};
+use super::{FlowService, calls::check_claims};
 
 /// Sources of claims.
 #[derive(Debug, Clone, Default)]
@@ -123,10 +120,10 @@ impl ClaimSources {
         };
         let mut bytes = Vec::new();
         // One byte more than is allowed shows that there are more.
-        let mut bounded = file.take(MAX_CLAIMS as u64 + 1);
+        let mut bounded = file.take(MAX_CLAIMS_BYTES as u64 + 1);
         bounded.read_to_end(&mut bytes).await.map_err(|error| unreadable(error.to_string()))?;
-        if bytes.len() > MAX_CLAIMS {
-            return Err(unreadable(format!("it has more than {MAX_CLAIMS} bytes")));
+        if bytes.len() > MAX_CLAIMS_BYTES {
+            return Err(unreadable(format!("it has more than {MAX_CLAIMS_BYTES} bytes")));
         }
         let parsed = parse_strict_json(&bytes, MAX_JSON_LEVELS).map_err(|error| unreadable(error.to_string()))?;
         let Value::Object(claims) = parsed else { return Err(unreadable("it is no JSON object".to_owned())) };
@@ -195,14 +192,14 @@ mod tests {
                 },
             )]),
         };
-        let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(MAX_CLAIMS));
+        let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(MAX_CLAIMS_BYTES));
         let deep = format!(r#"{{"a": {}1{}}}"#, "[".repeat(40), "]".repeat(40));
         for (content, expected) in [
             ("[1]", "no JSON object"),
             ("{", ""),
             (r#"{"a": 1, "a": 2}"#, ""),
             (r#"{"id": "did:web:x"}"#, "the applicant's DID"),
-            (long.as_str(), "more than 65536 bytes"),
+            (long.as_str(), "more than 655360 bytes"),
             (deep.as_str(), ""),
         ] {
             let path = directory.path().join("4.json");

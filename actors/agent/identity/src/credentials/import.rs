@@ -5,13 +5,14 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde_json::Value;
 use svc_agent_core::error::{AgentPart, Refusal, RefusalCode};
 use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
+use svc_didcomm::protocol::credential_format::MAX_CREDENTIAL_BYTES;
 use svc_trust::{
     RejectionCode, RejectionReason,
     digest::{DigestAlgorithm, anchored_digest},
 };
 
 use super::{
-    issuer::{CredentialIssuer, MAX_CREDENTIAL_BYTES, presentation_name, proof_method},
+    issuer::{CredentialIssuer, presentation_name, proof_method},
     judge::{JudgeError, JudgedCredential},
 };
 use crate::{

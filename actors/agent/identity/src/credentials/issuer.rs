@@ -7,7 +7,7 @@ use prost_types::Timestamp;
 use serde_json::{Value, json};
 use svc_agent_core::error::{Refusal, RefusalCode};
 use svc_agent_store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential};
-use svc_didcomm::flow::CredentialTerms;
+use svc_didcomm::{flow::CredentialTerms, protocol::credential_format::MAX_CREDENTIAL_BYTES};
 use svc_trust::{
     RejectionCode, RejectionReason,
     did_document::ProofPurpose,
@@ -34,9 +34,6 @@ use crate::{
     keeper::KeeperHandle,
     registry::{NodeRegistry, SchemaCredentials, SchemaOnChain, SchemaSources, all_to_evidence, name_of},
 };
-
-/// Longest credential, in bytes of JSON: a presentation has to be fetched by indexers.
-pub(super) const MAX_CREDENTIAL_BYTES: usize = 256 * 1024;
 
 /// Issues credentials of the DID.
 #[derive(Clone)]

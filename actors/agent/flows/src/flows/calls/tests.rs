@@ -210,7 +210,7 @@ fn the_members_of_calls_are_checked_and_all_violations_named() {
         (FlowCall::End { description: Some(String::new()) }, vec!["description"]),
         (claims(json!({"name": "n"})), vec![]),
         (claims(json!({"id": "did:web:x"})), vec!["claims"]),
-        (claims(json!({"a": "x".repeat(MAX_CLAIMS)})), vec!["claims"]),
+        (claims(json!({"a": "x".repeat(MAX_CLAIMS_BYTES)})), vec!["claims"]),
         (claims(deep.clone()), vec![]),
         (claims(json!({"a": deep})), vec!["claims"]),
         (FlowCall::Resend { claims: Some(Map::from_iter([("id".to_owned(), json!(1))])) }, vec!["claims"]),
