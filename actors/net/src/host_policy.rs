@@ -63,7 +63,7 @@ impl HostPolicy {
         let url = Url::parse(text).map_err(|_| not_a_url())?;
         let host = url.host().ok_or_else(not_a_url)?;
         let has_credentials = !url.username().is_empty() || url.password().is_some();
-        if url.scheme() != "https" && url.scheme() != self.scheme(&host) || has_credentials {
+        if has_credentials || url.scheme() != "https" && url.scheme() != Self::AllowPrivate.scheme(&host) {
             return Err(not_a_url());
         }
         let is_admitted = match &host {

@@ -39,7 +39,7 @@ pub enum FetchError {
         /// Number of redirects that the fetcher follows.
         limit: usize,
     },
-    /// The HTTP status is not 2xx.
+    /// The HTTP status is not 200.
     #[error("{url} was answered with HTTP status {status}")]
     HttpStatus {
         /// Requested URL.

@@ -164,7 +164,8 @@ impl BoundedFetcher {
         progress: &mut FetchProgress,
     ) -> Result<FetchedBody, FetchError> {
         let at = excerpt(url.as_str());
-        if !response.status().is_success() {
+        // Another success is no whole document: 206 is a part of one, 204 none.
+        if response.status() != StatusCode::OK {
             let retry_after = transience::retry_after(response.headers());
             return Err(FetchError::HttpStatus { url: at, status: response.status().as_u16(), retry_after });
         }

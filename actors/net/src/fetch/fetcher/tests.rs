@@ -128,6 +128,9 @@ async fn each_faulty_answer_has_its_own_error() {
         ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(), "http_status", "status 404"),
         ("HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".to_owned(), "http_status", "status 500"),
         ("HTTP/1.1 304 Not Modified\r\n\r\n".to_owned(), "http_status", "status 304"),
+        ("HTTP/1.1 206 Partial Content\r\nContent-Length: 2\r\n\r\nxx".to_owned(), "http_status", "status 206"),
+        ("HTTP/1.1 203 Changed\r\nContent-Length: 2\r\n\r\nxx".to_owned(), "http_status", "status 203"),
+        ("HTTP/1.1 204 No Content\r\n\r\n".to_owned(), "http_status", "status 204"),
         ("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n".to_owned(), "http_status", "status 302"),
         (
             "HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n".to_owned(),
@@ -314,6 +317,9 @@ async fn a_refused_url_is_not_contacted() {
         ("https://127.0.0.1/did.json", "host_refused"),
         ("https://localhost/did.json", "host_refused"),
         ("https://intranet/did.json", "host_refused"),
+        ("http://localhost/did.json", "host_refused"),
+        ("http://127.0.0.1:3000/did.json", "host_refused"),
+        ("http://user@localhost/did.json", "not_a_url"),
         ("http://example.org/did.json", "not_a_url"),
         ("https://user@example.org/did.json", "not_a_url"),
         ("did:web:example.org", "not_a_url"),
@@ -322,6 +328,8 @@ async fn a_refused_url_is_not_contacted() {
         let error = expect_fetch_error(&fetcher, url).await;
         assert_eq!(error.code(), code, "{url}: {error}");
         assert!(error.to_string().contains(url), "{error}");
+        let names_setting = error.to_string().contains("SVC_ALLOW_PRIVATE_HOSTS=true allows it");
+        assert_eq!(names_setting, code == "host_refused", "{error}");
     }
 }
 
