@@ -55,6 +55,10 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
         },
     };
     let AgentConfig { location, chain, events, peers, access, hosts, credentials, .. } = agent;
+    let credentials = match info.as_ref().and_then(|info| info["did"].as_str()) {
+        Some(did) => credentials.with_did(did),
+        None => credentials,
+    };
     findings.push(check_ecosystems(&credentials));
     findings.push(match timeout(CHECK_TIMEOUT, check_indexer(&events.indexer, &chain)).await {
         Ok(finding) => finding,

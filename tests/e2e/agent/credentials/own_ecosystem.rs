@@ -188,6 +188,7 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &s
     assert!(!is_ok && shown.contains(&unpresented) && !shown.contains(OTHER_ECOSYSTEM), "{unpresented}: {shown}");
     let (_, shown) = home.run(&["check"]).await;
     assert!(shown.contains(&unpresented) && !shown.contains(OTHER_ECOSYSTEM), "{unpresented}: {shown}");
+    assert!(shown.contains(&format!("essential schemas count in {did}")), "{shown}");
     world.call_ok("svc.ledger.di.storeDigest", json!({"digest": stored})).await;
 
     let (is_ok, shown) = home.init(&world, &[]).await;
