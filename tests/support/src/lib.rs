@@ -1,4 +1,4 @@
-//! Servers and disks for tests: a PostgreSQL server, a small disk, a receiver of OTLP.
+//! Servers, disks and texts for tests: a PostgreSQL server, a small disk, a receiver of OTLP, the published schemas.
 //!
 //! This is a crate because a feature of another crate, enabled by tests alone, would compile everything above that crate twice.
 // Only tests use it, and these may panic and print.
@@ -10,6 +10,7 @@ pub mod otlp_receiver;
 pub mod own_process;
 pub mod ports;
 pub mod postgres_server;
+pub mod published_schemas;
 pub mod small_disk;
 
 /// Records why a test was skipped, in the file SVC_TEST_SKIPPED: libtest hides the output of tests that pass.

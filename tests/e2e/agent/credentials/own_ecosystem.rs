@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::{Value, json};
 use svc_devnet::DevnetConfig;
 use svc_indexer::{EssentialSchemas, IndexerConfig};
+use svc_test_support::published_schemas::published_schemas;
 use svc_trust::EssentialCredential;
 use svc_wire::proto_registry::NodeGeneration;
 
@@ -24,11 +25,11 @@ use crate::e2e::{
 async fn create_schema(
     world: &TestNetwork,
     ecosystem: &Value,
-    essential: EssentialCredential,
+    json_schema: &str,
     (did, begins_in): (&str, i128),
 ) -> Value {
     let mut arguments = schema_arguments(ecosystem);
-    arguments["json_schema"] = essential.schema().into();
+    arguments["json_schema"] = json_schema.into();
     arguments["holder_onboarding_mode"] = "ISSUER_ONBOARDING_PROCESS".into();
     let schema = world.call_ok("svc.ledger.cs.createCredentialSchema", arguments).await["response"]["id"].clone();
     let begin = svc_wire::timestamp::unix_nanos(&svc_kit::wall_clock::now()) + begins_in * 1_000_000_000;
@@ -56,6 +57,54 @@ async fn an_agent_with_an_ecosystem_of_its_own_anchors_bare_digests_by_the_tool_
     become_trusted_at(NodeGeneration::N1, ED25519_2020, BARE).await;
 }
 
+/// The published text of a schema. Of a title with several texts the one that is known is taken.
+fn published(texts: &[String], essential: EssentialCredential) -> String {
+    let known = EssentialSchemas::default();
+    let found = texts.iter().find(|text| known.content(text) == Some((essential, "4")));
+    found.unwrap_or_else(|| panic!("no text has the digest of the published {}", essential.as_str())).clone()
+}
+
+#[test]
+fn the_published_texts_have_the_known_digests_in_each_layout() {
+    let Some(texts) = published_schemas() else { return };
+    let known = EssentialSchemas::default();
+    for essential in EssentialCredential::ALL {
+        let text = published(&texts, essential);
+        let mut schema: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(schema["title"], essential.as_str());
+        schema["$id"] = "vpr:svc:net:cs:7".into();
+        let indented = serde_json::to_string_pretty(&schema).expect("JSON");
+        assert_ne!(indented, text);
+        assert_eq!(known.content(&indented), Some((essential, "4")));
+        schema["description"] = "other".into();
+        assert_eq!(known.content(&schema.to_string()), None);
+    }
+}
+
+#[test]
+fn the_longest_badge_of_the_published_schema_fits() {
+    let Some(texts) = published_schemas() else { return };
+    let start = "data:image/png;base64,";
+    let subject = json!({
+        "badgeNumber": "7", "name": "Ada", "photo": format!("{start}{}", "A".repeat(262_144 - start.len())),
+        "biometricPattern": "A".repeat(262_144), "biometricPatternScheme": "x",
+    });
+    let credential = json!({"credentialSubject": subject});
+    let length = svc_didcomm::protocol::credential_format::MAX_CREDENTIAL_BYTES;
+    assert!(credential.to_string().len() < length);
+    let text = published(&texts, EssentialCredential::Badge);
+    let found = svc_trust::credential_violations(&text, &credential, length).expect("usable");
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_an_ecosystem_of_the_published_schemas_becomes_trusted() {
+    let Some(texts) = published_schemas() else { return };
+    for generation in [NodeGeneration::N0, NodeGeneration::N3] {
+        become_trusted_with(generation, (ED25519_2020, SRI), |essential| published(&texts, essential)).await;
+    }
+}
+
 /// Heights alone are counted: a block takes a second, and its transactions wait for each other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fresh_agent_is_trusted_within_three_times_the_blocks_that_its_transactions_need() {
@@ -72,7 +121,7 @@ async fn a_fresh_agent_is_trusted_within_three_times_the_blocks_that_its_transac
     ecosystem["did"] = did.as_str().into();
     let ecosystem = world.call_ok(CREATE_ECOSYSTEM, ecosystem).await["response"]["ecosystem_id"].clone();
     for essential in [EssentialCredential::Service, EssentialCredential::Persona] {
-        create_schema(&world, &ecosystem, essential, (&did, 60)).await;
+        create_schema(&world, &ecosystem, essential.schema(), (&did, 60)).await;
     }
     world.network.devnet.node.advance_clock(Duration::from_secs(90));
     let replica = trusting_replica(&world, &did).await;
@@ -152,6 +201,14 @@ const OTHER_ECOSYSTEM: &str = "no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS";
 
 /// Goes from nothing to a trusted DID. The network's services serve the documents that the claims name.
 async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &str) {
+    become_trusted_with(generation, (proofs, anchors), |essential| essential.schema().to_owned()).await;
+}
+
+async fn become_trusted_with(
+    generation: NodeGeneration,
+    (proofs, anchors): (&str, &str),
+    text_of: impl Fn(EssentialCredential) -> String,
+) {
     let world = start_generation_without_agents(generation).await;
     let mut home = own_home(&world);
     home.settings.insert("PUBLISHED_PROOFS", proofs.to_owned());
@@ -166,8 +223,8 @@ async fn become_trusted_at(generation: NodeGeneration, proofs: &str, anchors: &s
     let mut ecosystem = ecosystem_arguments("own");
     ecosystem["did"] = did.as_str().into();
     let ecosystem = world.call_ok(CREATE_ECOSYSTEM, ecosystem).await["response"]["ecosystem_id"].clone();
-    let service = create_schema(&world, &ecosystem, EssentialCredential::Service, (&did, 60)).await;
-    create_schema(&world, &ecosystem, EssentialCredential::Persona, (&did, 60)).await;
+    let service = create_schema(&world, &ecosystem, &text_of(EssentialCredential::Service), (&did, 60)).await;
+    create_schema(&world, &ecosystem, &text_of(EssentialCredential::Persona), (&did, 60)).await;
     world.network.devnet.node.advance_clock(Duration::from_secs(90));
     // The digest of one is stored by hand: it is seen, and not paid for again.
     let path = "/v2/agent/setup";
