@@ -95,7 +95,13 @@ impl AgentServer {
     ) -> anyhow::Result<Self> {
         let location = agent.location.clone();
         // The agent compares its log with that at its public URL, which may lead here.
-        let starting = StartupResponder::start("public", listeners.public.try_clone()?, &config.listener, || None)?;
+        let starting = StartupResponder::start(
+            "public",
+            listeners.public.try_clone()?,
+            &config.listener,
+            || None,
+            |routes| routes,
+        )?;
         let launched = Agent::launch(agent).await.map_err(|error: AgentBootError| anyhow::Error::new(error));
         starting.stop().await;
         let agent = launched?;

@@ -10,7 +10,7 @@ use svc_kit::backoff::Backoff;
 use super::output::{OutputForm, print_content};
 use crate::{
     config::IndexerServerConfig,
-    indexer::{IndexerApi, serve},
+    indexer::{IndexerApi, cross_origin, serve},
     listener::{bind_listener, starting::StartupResponder},
     shutdown::stop_signal,
 };
@@ -80,7 +80,14 @@ pub(super) async fn run(settings: IndexerServerConfig) -> anyhow::Result<()> {
     let rpc = settings.indexer.rpc.clone();
     let _metrics = settings.listener.start_metrics()?;
     let _reload = settings.listener.reload_at_hang_ups()?;
-    let starting = StartupResponder::start("indexer", listener.try_clone()?, &settings.listener, || Some("node"))?;
+    // A page reads that the index starts, and not that it may not read.
+    let starting = StartupResponder::start(
+        "indexer",
+        listener.try_clone()?,
+        &settings.listener,
+        || Some("node"),
+        |routes| routes.layer(cross_origin()),
+    )?;
     let launched = tokio::select! {
         launched = launch_patiently(settings.indexer) => launched,
         () = &mut stop => return Ok(()),

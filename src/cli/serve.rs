@@ -47,7 +47,7 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
             let responder = {
                 let waiting_for = config.operator.patience.waiting_for.subscribe();
                 let missing = move || waiting_for.borrow().as_ref().map(name_of_missing);
-                StartupResponder::start("mcp", listener.try_clone()?, &front, missing)?
+                StartupResponder::start("mcp", listener.try_clone()?, &front, missing, |routes| routes)?
             };
             let booted = tokio::select! {
                 booted = Operator::boot(config.operator, config.key) => Some(booted),

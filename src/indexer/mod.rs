@@ -28,7 +28,7 @@ pub fn router(api: IndexerApi, config: &ListenerConfig) -> Result<Router, ReadTa
 }
 
 /// Pages of every origin may read: the data is public, and no route looks at credentials. `/metrics` stands outside.
-fn cross_origin() -> CorsLayer {
+pub(crate) fn cross_origin() -> CorsLayer {
     CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::POST])

@@ -24,17 +24,19 @@ pub(crate) struct StartupResponder {
 }
 
 impl StartupResponder {
-    /// Starts to answer on a socket. `missing` is the part that the start waits for, `node` or `indexer`.
+    /// Starts to answer on a socket. `missing` is the part that the start waits for, `node` or `indexer`. `layer` adds the headers that the
+    /// server has later.
     pub fn start<F>(
         name: &'static str,
         socket: std::net::TcpListener,
         front: &ListenerConfig,
         missing: F,
+        layer: impl FnOnce(Router) -> Router,
     ) -> std::io::Result<Self>
     where
         F: Fn() -> Option<&'static str> + Clone + Send + Sync + 'static,
     {
-        let router = Router::new().fallback(move || std::future::ready(starting_response(missing())));
+        let router = layer(Router::new().fallback(move || std::future::ready(starting_response(missing()))));
         let stop = CancellationToken::new();
         let task = super::serve(name, socket, router, front, stop.clone())?;
         Ok(Self { stop, task })

@@ -47,6 +47,18 @@ async fn await_health(port: u16, status: u16, wanted: Value) {
     assert!(in_time, "the health at port {port} is {last}, not {wanted}");
 }
 
+/// A page of another origin asks whether it may read, and reads that the service starts.
+async fn assert_readable_by_pages(url: &str) {
+    let client = reqwest::Client::new();
+    let asked = client.request(reqwest::Method::OPTIONS, url).header("origin", "https://page.example");
+    let asked = asked.header("access-control-request-method", "GET").send().await.expect("an answer");
+    let read = client.get(url).header("origin", "https://page.example").send().await.expect("an answer");
+    assert_eq!((asked.status().as_u16(), read.status().as_u16()), (200, 503));
+    for answer in [asked, read] {
+        assert_eq!(answer.headers().get("access-control-allow-origin").expect("the header"), "*", "{url}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tool_server_and_the_indexer_wait_for_what_is_not_there_yet() {
     let [node, indexer, mcp] = [free_port(), free_port(), free_port()];
@@ -89,6 +101,7 @@ async fn the_tool_server_and_the_indexer_wait_for_what_is_not_there_yet() {
         &[("SVC_RPC", &other_rpc), ("SVC_INDEXER_DB", &other_store), ("SVC_INDEXER_PORT", &other_port)],
     );
     await_health(other, 503, json!({"status": "starting", "waiting_for": "node"})).await;
+    assert_readable_by_pages(&format!("{}/v4/indexer/events", origin(other))).await;
     let _node = Devnet::launch(DevnetConfig { listen: ([127, 0, 0, 1], other_node).into(), ..devnet }).await;
     await_health(other, 200, json!({"status": "ok"})).await;
 
