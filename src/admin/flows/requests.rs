@@ -67,15 +67,19 @@ fn take_time(members: &mut BodyMembers, name: &str) -> Result<Option<i64>, Refus
     time.map(|seconds| Some(seconds * 1_000)).ok_or_else(|| invalid(name, "it is no time of RFC 3339"))
 }
 
-/// The terms of a credential, in the words of an older text.
+/// The terms of a credential, in the words of an older text. A member of another kind is no term either.
 fn take_credential_terms(members: &mut BodyMembers) -> Result<CredentialTerms, Refusal> {
-    let refused = |path: &str, rule: &str| Refusal::of_member(RefusalCode::InvalidTerms, path, rule);
+    let of_terms = |refusal: Refusal| Refusal { code: RefusalCode::InvalidTerms, ..refusal };
+    parse_credential_terms(members).map_err(of_terms)
+}
+
+fn parse_credential_terms(members: &mut BodyMembers) -> Result<CredentialTerms, Refusal> {
     if members.take_text("credentialFormat")?.is_some_and(|format| format != CREDENTIAL_FORMAT) {
-        return Err(refused("credentialFormat", "allowed is JSON_LD, the format of every credential"));
+        return Err(invalid("credentialFormat", "allowed is JSON_LD, the format of every credential"));
     }
     let present_as_linked_vp = match members.take("presentAsLinkedVp")? {
         None => None,
-        Some(value) => Some(value.as_bool().ok_or_else(|| refused("presentAsLinkedVp", "it is not true or false"))?),
+        Some(value) => Some(value.as_bool().ok_or_else(|| invalid("presentAsLinkedVp", "it is not true or false"))?),
     };
     let mut time = |name: &str| take_time(members, name).map(|time| time.map(|millis| millis / 1_000));
     Ok(CredentialTerms {

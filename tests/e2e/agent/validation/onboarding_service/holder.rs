@@ -65,6 +65,12 @@ async fn an_onboarding_service_leads_a_holder_to_its_credential_and_through_a_re
         json!({"credentialFormat": "SD_JWT"}),
         json!({"credentialValidFrom": days_from_now(2), "credentialValidUntil": days_from_now(1)}),
         json!({"presentAsLinkedVp": "yes"}),
+        // Members of another kind are no terms either.
+        json!({"credentialFormat": 5}),
+        json!({"credentialFormat": null}),
+        json!({"presentAsLinkedVp": null}),
+        json!({"credentialValidFrom": "tomorrow"}),
+        json!({"credentialValidUntil": 1}),
     ] {
         let answer = service.call("POST", &format!("{path}/validate"), Some(&refused)).await;
         assert_eq!(answer.error(), (400, "INVALID_TERMS"), "{refused}: {}", answer.body);
