@@ -23,6 +23,10 @@ pub trait Environment {
     fn get(&self, name: SettingName<'_>) -> Option<String>;
     /// The names of the variables that are set.
     fn names(&self) -> Vec<String>;
+    /// The former name under which a variable is set, where it is set under no other.
+    fn former_name(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
 }
 
 /// The environment of the process.
@@ -107,7 +111,10 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
         found: impl Into<String>,
         allowed: impl Into<String>,
     ) {
-        self.problems.push(VariableProblem { variable: variable.into(), found: found.into(), allowed: allowed.into() });
+        // A person finds the name that was set.
+        let variable = variable.into();
+        let variable = self.environment.former_name(&variable).map_or(variable, Cow::Borrowed);
+        self.problems.push(VariableProblem { variable, found: found.into(), allowed: allowed.into() });
     }
 
     /// A problem with the values that the row allows.
@@ -117,7 +124,8 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
 
     /// Whether a variable has a problem.
     pub(super) fn has_problem(&self, setting: &Setting) -> bool {
-        self.problems.iter().any(|problem| problem.variable == setting.name)
+        let name = self.environment.former_name(setting.name).unwrap_or(setting.name);
+        self.problems.iter().any(|problem| problem.variable == name)
     }
 
     /// The text of a variable.

@@ -45,9 +45,10 @@ pub struct AgentSettings {
     pub warnings: Vec<String>,
 }
 
+/// The reason for which variables about passports are not used.
+const PASSPORTS: &str = "passports and identity cards are not read";
 /// Prefixes of variables of other agents that this release does not use, with the reason.
-const UNUSED: [(&str, &str); 2] =
-    [("MRTD_", "passports and identity cards are not read"), ("OID4VC_", "OpenID4VC is not served")];
+const UNUSED: [(&str, &str); 2] = [("MRTD_", PASSPORTS), ("OID4VC_", "OpenID4VC is not served")];
 
 /// Reads the configuration of `svc agent`. Fails with the problems of all variables at once.
 pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) -> Result<AgentSettings, ConfigError> {

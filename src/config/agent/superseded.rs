@@ -1,17 +1,19 @@
 //! Variables of agents of the first generation: one that is taken over must not listen elsewhere in silence.
 
+use super::PASSPORTS;
 use crate::{
     config::environment::Environment,
     settings::{Setting, SettingName, agent, former},
 };
 
 /// Former names, and those of now.
-const RENAMED: [(&Setting, &Setting); 4] = [
+const RENAMED: [(&Setting, &Setting); 3] = [
     (former::ADMIN_LOG_LEVEL, agent::ADMIN_API_LOG_LEVEL),
     (former::ADMIN_PORT, agent::ADMIN_API_PORT),
     (former::AGENT_PORT, agent::PUBLIC_API_PORT),
-    (former::MASTER_LIST_CSCA_LOCATION, former::MRTD_MASTER_LIST_CSCA_LOCATION),
 ];
+/// The levels of a log by the numbers of the first generation. Its levels for tests and for the end of the program are the nearest of now.
+const LEVELS: [&str; 8] = ["trace", "trace", "debug", "info", "warn", "error", "error", "off"];
 /// Names that nothing has taken the place of.
 const GONE: [&Setting; 9] = [
     former::AGENT_ENDPOINT,
@@ -31,7 +33,15 @@ pub struct WithFormerNames<'a, E>(pub &'a E);
 impl<E: Environment> Environment for WithFormerNames<'_, E> {
     fn get(&self, name: SettingName<'_>) -> Option<String> {
         let renamed = RENAMED.iter().find(|(_, now)| now.key() == name);
-        self.0.get(name).or_else(|| renamed.and_then(|(former, _)| self.0.get(former.key())))
+        self.0
+            .get(name)
+            .or_else(|| renamed.and_then(|(former, _)| Some(value_of_now(former, self.0.get(former.key())?))))
+    }
+
+    fn former_name(&self, name: &str) -> Option<&'static str> {
+        let (former, now) = RENAMED.iter().find(|(_, now)| now.name == name)?;
+        let is_renamed = self.0.get(now.key()).is_none() && self.0.get(former.key()).is_some();
+        is_renamed.then_some(former.name)
     }
 
     fn names(&self) -> Vec<String> {
@@ -41,6 +51,12 @@ impl<E: Environment> Environment for WithFormerNames<'_, E> {
         names.extend(renamed.map(|(_, now)| now.name.to_owned()));
         names
     }
+}
+
+/// The value of a former variable in the words of now.
+fn value_of_now(former: &Setting, value: String) -> String {
+    let number = value.parse().ok().filter(|_: &usize| former.name == former::ADMIN_LOG_LEVEL.name);
+    number.and_then(|number| LEVELS.get(number)).map_or(value, |level| (*level).to_owned())
 }
 
 /// One warning for each variable of a former name.
@@ -55,5 +71,9 @@ pub(super) fn former_names(environment: &impl Environment) -> Vec<String> {
         }
     });
     let gone = GONE.iter().filter(|setting| is_set(setting));
-    renamed.chain(gone.map(|gone| format!("{} is not used: this release has nothing like it", gone.name))).collect()
+    let gone = gone.map(|gone| format!("{} is not used: this release has nothing like it", gone.name));
+    // Its name of now is not used either.
+    let passports = Some(former::MASTER_LIST_CSCA_LOCATION).filter(|setting| is_set(setting));
+    let passports = passports.map(|one| format!("{} is not used: {PASSPORTS}", one.name));
+    renamed.chain(gone).chain(passports).collect()
 }

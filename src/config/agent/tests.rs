@@ -348,7 +348,42 @@ fn variables_of_the_first_generation_are_taken_over_or_named() {
     let config = read_agent(&environment, &mut secrets()).expect("usable");
     assert_eq!(config.server.admin.bind.port(), 5000);
     assert_eq!(config.warnings[0], "ADMIN_PORT is not used: ADMIN_API_PORT is set");
-    assert!(config.warnings.iter().any(|one| one.starts_with("MRTD_MASTER_LIST_CSCA_LOCATION is not used")));
+    let about_passports: Vec<_> = config.warnings.iter().filter(|one| one.contains("MASTER_LIST")).collect();
+    assert_eq!(about_passports, ["MASTER_LIST_CSCA_LOCATION is not used: passports and identity cards are not read"]);
+}
+
+#[test]
+fn a_problem_has_the_name_of_the_variable_that_was_set() {
+    for (name, value, expected) in [
+        ("ADMIN_PORT", "abc", "ADMIN_PORT: \"abc\"; allowed: "),
+        ("AGENT_PORT", "99999", "AGENT_PORT: \"99999\"; allowed: "),
+        ("ADMIN_LOG_LEVEL", "8", "ADMIN_LOG_LEVEL: \"8\"; allowed: "),
+        ("ADMIN_LOG_LEVEL", "loud", "ADMIN_LOG_LEVEL: \"loud\"; allowed: "),
+        ("ADMIN_API_PORT", "abc", "ADMIN_API_PORT: \"abc\"; allowed: "),
+    ] {
+        let mut environment = minimal();
+        environment.extend([(name, value)]);
+        let found = problems(&environment, secrets());
+        assert!(found.contains(expected), "{found}");
+    }
+    // The name of now wins.
+    let mut environment = minimal();
+    environment.extend([("ADMIN_PORT", "abc"), ("ADMIN_API_PORT", "xyz")]);
+    let found = problems(&environment, secrets());
+    assert!(found.contains("ADMIN_API_PORT: \"xyz\"") && !found.contains("ADMIN_PORT"), "{found}");
+}
+
+#[test]
+fn the_numbers_of_a_former_log_level_have_their_meaning() {
+    for (number, level) in [("0", "trace"), ("1", "trace"), ("2", "debug"), ("4", "warn"), ("6", "error"), ("7", "off")]
+    {
+        let mut environment = minimal();
+        environment.extend([("ADMIN_LOG_LEVEL", number)]);
+        let config = read_agent(&environment, &mut secrets()).expect("usable");
+        assert_eq!(config.warnings, ["ADMIN_LOG_LEVEL is taken as ADMIN_API_LOG_LEVEL, its name of now"]);
+        let taken = WithFormerNames(&environment).get(crate::settings::agent::ADMIN_API_LOG_LEVEL.key());
+        assert_eq!(taken.as_deref(), Some(level), "{number}");
+    }
 }
 
 #[test]
