@@ -37,7 +37,7 @@ pub(super) async fn run(config: ServeConfig, as_json: bool) -> anyhow::Result<()
             Ok(_) => CheckFinding::good("MCP_HTTP_PORT", format!("{address} is free")),
             Err(error) => {
                 let tls = http.listener.tls.as_ref();
-                let owner = find_port_owner(address, tls.is_some()).await;
+                let (address, owner) = find_port_owner(address, tls.is_some()).await;
                 judge_port(address, &error, owner, tls.is_some_and(|tls| tls.demands_client_certificates()))
             }
         });

@@ -49,31 +49,39 @@ fn acceptor(protocol: Protocol) -> Option<TlsAcceptor> {
     Some(TlsAcceptor::from(Arc::new(builder.with_single_cert(vec![certificate], key).expect("a config"))))
 }
 
-/// Answers one request as a tool server does, or with another text.
-async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, is_tool_server: bool) {
+/// The program that listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listening {
+    ToolServer,
+    StartingServer,
+    Stranger,
+}
+
+/// Answers one request as a tool server does, also as one that starts, or with another text.
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, program: Listening) {
     let mut head = vec![0; 4_096];
     let Ok(count) = stream.read(&mut head).await else { return };
-    let (status, body) = match (is_tool_server, head[..count].starts_with(b"GET /healthz")) {
-        (true, true) => ("200 OK", r#"{"status":"ok"}"#),
-        (true, false) => ("401 Unauthorized", r#"{"error":"unauthorized"}"#),
-        (false, _) => ("200 OK", r#"{"status":"ok"}"#),
+    let (status, body) = match (program, head[..count].starts_with(b"GET /healthz")) {
+        (Listening::ToolServer, false) => ("401 Unauthorized", r#"{"error":"unauthorized"}"#),
+        (Listening::StartingServer, _) => ("503 Service Unavailable", r#"{"status":"starting","waiting_for":"node"}"#),
+        (Listening::ToolServer, true) | (Listening::Stranger, _) => ("200 OK", r#"{"status":"ok"}"#),
     };
     let text = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
     let _ = stream.write_all(text.as_bytes()).await;
     let _ = stream.shutdown().await;
 }
 
-async fn listen(protocol: Protocol, is_tool_server: bool) -> SocketAddr {
-    let socket = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+async fn listen(host: [u8; 4], protocol: Protocol, program: Listening) -> SocketAddr {
+    let socket = TcpListener::bind(SocketAddr::from((host, 0))).await.expect("a port");
     let address = socket.local_addr().expect("an address");
     let acceptor = acceptor(protocol);
     tokio::spawn(async move {
         while let Ok((stream, _)) = socket.accept().await {
             match &acceptor {
-                None => answer(stream, is_tool_server).await,
+                None => answer(stream, program).await,
                 Some(acceptor) => {
                     let Ok(stream) = acceptor.accept(stream).await else { continue };
-                    answer(stream, is_tool_server).await;
+                    answer(stream, program).await;
                 }
             }
         }
@@ -82,7 +90,7 @@ async fn listen(protocol: Protocol, is_tool_server: bool) -> SocketAddr {
 }
 
 /// The finding of `svc check` about the port, with these settings of TLS.
-async fn check_port(address: SocketAddr, home: &Path, settings: &[&str]) -> Value {
+async fn check_port(bind: &str, address: SocketAddr, home: &Path, settings: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
     command.args(["check", "--json"]).env_clear().envs([
         ("MCP_SVC_MNEMONIC", crate::e2e::harness::OPERATOR_MNEMONIC),
@@ -91,7 +99,7 @@ async fn check_port(address: SocketAddr, home: &Path, settings: &[&str]) -> Valu
         // No upstream is needed for the port.
         ("SVC_RPC", "http://127.0.0.1:1"),
         ("SVC_INDEXER", "http://127.0.0.1:1"),
-        ("MCP_HTTP_BIND", "127.0.0.1"),
+        ("MCP_HTTP_BIND", bind),
         ("MCP_HTTP_PORT", &address.port().to_string()),
     ]);
     for name in settings {
@@ -114,31 +122,57 @@ async fn check_names_a_tool_server_a_demand_for_client_certificates_and_stranger
     std::fs::write(home.path().join("cert.pem"), own.cert.pem()).expect("written");
     std::fs::write(home.path().join("key.pem"), own.signing_key.serialize_pem()).expect("written");
     let mut cases = vec![
-        (Plain, true, PLAIN, "ok", "a tool server runs on"),
-        (Plain, true, ENCRYPTED, "ok", "a tool server runs on"),
-        (Plain, false, PLAIN, "FAIL", "cannot listen on"),
+        (Plain, Listening::ToolServer, PLAIN, "ok", "a tool server runs on"),
+        (Plain, Listening::ToolServer, ENCRYPTED, "ok", "a tool server runs on"),
+        (Plain, Listening::StartingServer, PLAIN, "ok", "a server of svc starts on"),
+        (Plain, Listening::Stranger, PLAIN, "FAIL", "cannot listen on"),
     ];
     for version in [&TLS12, &TLS13] {
         let demands = TlsWithClientCertificates(version);
         cases.extend([
-            (Tls(version), true, ENCRYPTED, "ok", "a tool server runs on"),
-            (Tls(version), true, PLAIN, "ok", "a tool server runs on"),
-            (Tls(version), false, ENCRYPTED, "FAIL", "cannot listen on"),
-            (demands, true, WITH_CLIENTS, "WARN", "demands a client certificate, as SVC_TLS_CLIENT_CA has"),
-            (demands, true, ENCRYPTED, "FAIL", "the listener there demands a client certificate"),
-            (demands, false, PLAIN, "FAIL", "the listener there demands a client certificate"),
+            (Tls(version), Listening::ToolServer, ENCRYPTED, "ok", "a tool server runs on"),
+            (Tls(version), Listening::ToolServer, PLAIN, "ok", "a tool server runs on"),
+            (Tls(version), Listening::Stranger, ENCRYPTED, "FAIL", "cannot listen on"),
+            (
+                demands,
+                Listening::ToolServer,
+                WITH_CLIENTS,
+                "WARN",
+                "demands a client certificate, as SVC_TLS_CLIENT_CA has",
+            ),
+            (demands, Listening::ToolServer, ENCRYPTED, "FAIL", "the listener there demands a client certificate"),
+            (demands, Listening::Stranger, PLAIN, "FAIL", "the listener there demands a client certificate"),
         ]);
     }
-    for (protocol, is_tool_server, settings, grade, expected) in cases {
-        let address = listen(protocol, is_tool_server).await;
-        let row = check_port(address, home.path(), settings).await;
-        let found = match (row["ok"] == true, row["warning"] == true) {
-            (true, false) => "ok",
-            (true, true) => "WARN",
-            (false, _) => "FAIL",
-        };
-        assert_eq!(found, grade, "{protocol:?} {settings:?}: {row}");
+    for (protocol, program, settings, grade, expected) in cases {
+        let address = listen([127, 0, 0, 1], protocol, program).await;
+        let row = check_port("127.0.0.1", address, home.path(), settings).await;
+        assert_eq!(grade_of(&row), grade, "{protocol:?} {settings:?}: {row}");
         let text = row["found"].as_str().expect("a text");
         assert!(text.contains(expected) && text.contains(&address.to_string()), "{protocol:?} {settings:?}: {row}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_on_one_address_is_found_from_the_port_of_every_address() {
+    let home = tempfile::tempdir().expect("a directory");
+    for (program, grade, expected) in [
+        (Listening::ToolServer, "ok", "a tool server runs on"),
+        (Listening::StartingServer, "ok", "a server of svc starts on"),
+        (Listening::Stranger, "FAIL", "cannot listen on"),
+    ] {
+        let address = listen([127, 0, 0, 2], Protocol::Plain, program).await;
+        let row = check_port("0.0.0.0", address, home.path(), &[]).await;
+        assert_eq!(grade_of(&row), grade, "{program:?}: {row}");
+        let text = row["found"].as_str().expect("a text");
+        assert!(text.contains(&format!("{expected} {address}")), "{program:?}: {row}");
+    }
+}
+
+fn grade_of(row: &Value) -> &'static str {
+    match (row["ok"] == true, row["warning"] == true) {
+        (true, false) => "ok",
+        (true, true) => "WARN",
+        (false, _) => "FAIL",
     }
 }
