@@ -6,6 +6,7 @@ use svc_agent::{AgentAccount, RegistryEnd, read_ends};
 use svc_kit::wall_clock;
 use svc_net::upstream::{NodeClient, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins};
 use svc_pipeline::RegistryChain;
+use svc_trust::RejectionCode;
 use svc_wire::timestamp;
 
 use crate::cli::findings::CheckFinding;
@@ -22,12 +23,12 @@ pub(super) async fn check_trust(api: &AgentApi, origins: &UpstreamOrigins, did: 
         Ok(held) => held,
         Err(error) => return vec![CheckFinding::bad("credentials", format!("{error:#}"))],
     };
-    let mut findings = vec![check_verdict(origins, did, !held.is_empty()).await];
+    let mut findings = vec![check_verdict(api, origins, did, !held.is_empty()).await];
     findings.extend(check_credential_ends(&held));
     findings
 }
 
-async fn check_verdict(origins: &UpstreamOrigins, did: &str, has_credentials: bool) -> CheckFinding {
+async fn check_verdict(api: &AgentApi, origins: &UpstreamOrigins, did: &str, has_credentials: bool) -> CheckFinding {
     let subject = "trust";
     let verdict = async {
         let indexer = UpstreamEndpoints::new(UpstreamKind::Indexer, origins).map_err(|error| error.to_string())?;
@@ -40,20 +41,39 @@ async fn check_verdict(origins: &UpstreamOrigins, did: &str, has_credentials: bo
     };
     match verdict.await {
         Err(error) => CheckFinding::bad(subject, format!("the indexer gives no verdict: {error}")),
-        Ok(verdict) => judge_verdict(subject, &verdict, has_credentials),
+        Ok(verdict) => {
+            let is_trusted = verdict["trusted"] == true;
+            // An agent that does not answer has no steps done.
+            let is_set_up =
+                !is_trusted && api.get("/v2/agent/setup").await.is_ok_and(|setup| setup["complete"] == true);
+            judge_verdict(subject, &verdict, has_credentials, is_set_up)
+        }
+    }
+}
+
+/// The remedy for a DID that is not trusted.
+fn remedy(reasons: &[&Value], is_set_up: bool) -> &'static str {
+    let is_about_ecosystem = |reason: &&Value| reason["code"] == RejectionCode::EcosystemNotAllowed.as_str();
+    match (is_set_up, reasons.iter().any(is_about_ecosystem)) {
+        (false, _) => "`svc agent init` shows the steps",
+        (true, true) => {
+            "every step of `svc agent init` is done: the operator of the indexer decides which ecosystems count, \
+             by its SVC_ESSENTIAL_ECOSYSTEMS"
+        }
+        (true, false) => "every step of `svc agent init` is done: a verdict follows the registry within seconds",
     }
 }
 
 /// A DID that was never set up is no failure of the running agent.
-fn judge_verdict(subject: &'static str, verdict: &Value, has_credentials: bool) -> CheckFinding {
+fn judge_verdict(subject: &'static str, verdict: &Value, has_credentials: bool, is_set_up: bool) -> CheckFinding {
     if verdict["trusted"] == true {
         let pattern = verdict["pattern"].as_str().unwrap_or("unknown");
         return CheckFinding::good(subject, format!("the indexer trusts the DID, pattern {pattern}"));
     }
-    let reasons = verdict["reasons"].as_array().into_iter().flatten().take(MAX_REASONS);
-    let reasons: Vec<String> = reasons.map(describe_reason).collect();
+    let all: Vec<&Value> = verdict["reasons"].as_array().into_iter().flatten().collect();
+    let reasons: Vec<String> = all.iter().take(MAX_REASONS).map(|reason| describe_reason(reason)).collect();
     let reasons = if reasons.is_empty() { "it states no reason".to_owned() } else { reasons.join("; ") };
-    let detail = format!("the indexer does not trust the DID: {reasons}; `svc agent init` shows the steps");
+    let detail = format!("the indexer does not trust the DID: {reasons}; {}", remedy(&all, is_set_up));
     if has_credentials { CheckFinding::bad(subject, detail) } else { CheckFinding::warning(subject, detail) }
 }
 
@@ -131,13 +151,30 @@ mod tests {
 
     #[test]
     fn a_verdict_names_its_reasons() {
-        let trusted = judge_verdict("trust", &json!({"trusted": true, "pattern": "self", "reasons": []}), true);
+        let trusted = judge_verdict("trust", &json!({"trusted": true, "pattern": "self", "reasons": []}), true, true);
         assert!(trusted.grade == Grade::Good && trusted.detail.ends_with("pattern self"));
         let reasons =
             json!([{"code": "holder_revoked", "message": "participant 9"}, {"code": "no_service_credential"}]);
-        let refused = judge_verdict("trust", &json!({"trusted": false, "reasons": reasons}), true);
-        let never_set_up = judge_verdict("trust", &json!({"trusted": false, "reasons": []}), false);
+        let refused = judge_verdict("trust", &json!({"trusted": false, "reasons": reasons}), true, false);
+        let never_set_up = judge_verdict("trust", &json!({"trusted": false, "reasons": []}), false, false);
         assert_eq!((refused.grade, never_set_up.grade), (Grade::Bad, Grade::Warning));
         assert!(refused.detail.contains("holder_revoked: participant 9; no_service_credential"), "{}", refused.detail);
+    }
+
+    #[test]
+    fn the_steps_of_init_are_the_remedy_only_while_one_is_left() {
+        const OF_INIT: &str = "`svc agent init` shows the steps";
+        const OF_INDEXER: &str = "every step of `svc agent init` is done: the operator of the indexer decides";
+        for (code, is_set_up, expected) in [
+            ("ecosystem_not_allowed", false, OF_INIT),
+            ("ecosystem_not_allowed", true, OF_INDEXER),
+            ("holder_revoked", false, OF_INIT),
+            ("holder_revoked", true, "every step of `svc agent init` is done: a verdict follows"),
+        ] {
+            let verdict = json!({"trusted": false, "reasons": [{"code": "other"}, {"code": code}]});
+            let detail = judge_verdict("trust", &verdict, true, is_set_up).detail;
+            assert!(detail.contains(expected), "{detail}");
+            assert_eq!(detail.contains(OF_INIT), !is_set_up, "{detail}");
+        }
     }
 }
