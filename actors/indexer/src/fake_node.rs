@@ -20,6 +20,18 @@ pub struct FakeChain {
     pub height: u64,
     /// Blocks that the node refuses to return.
     pub refused_blocks: Vec<u64>,
+    /// Blocks from this height on are those of another history.
+    pub forked_from: Option<u64>,
+}
+
+impl FakeChain {
+    fn hash(&self, height: u64) -> String {
+        match self.forked_from {
+            _ if height == 0 => String::new(),
+            Some(first) if height >= first => format!("B{height}"),
+            _ => format!("A{height}"),
+        }
+    }
 }
 
 /// A node that answers until the end of the runtime.
@@ -85,6 +97,7 @@ fn answer(request: &Value, chain: &FakeChain) -> Option<Value> {
             "node_info": {"network": "c", "version": "1"},
             "sync_info": {
                 "latest_block_height": chain.height.to_string(), "latest_block_time": block_time(chain.height),
+                "latest_block_hash": chain.hash(chain.height),
                 "earliest_block_height": "1", "catching_up": false,
             },
         }),
@@ -98,9 +111,12 @@ fn answer(request: &Value, chain: &FakeChain) -> Option<Value> {
         "block" => {
             let height = height().filter(|height| !chain.refused_blocks.contains(height))?;
             json!({
-                "block_id": {"hash": "AB"},
+                "block_id": {"hash": chain.hash(height)},
                 "block": {
-                    "header": {"chain_id": "c", "height": height.to_string(), "time": block_time(height)},
+                    "header": {
+                        "chain_id": "c", "height": height.to_string(), "time": block_time(height),
+                        "last_block_id": {"hash": chain.hash(height - 1)},
+                    },
                     "data": {"txs": []},
                 },
             })

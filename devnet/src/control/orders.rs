@@ -44,7 +44,7 @@ impl From<NodeError> for ControlRefusal {
     fn from(error: NodeError) -> Self {
         let status = match error {
             NodeError::NoSnapshot(_) => StatusCode::NOT_FOUND,
-            NodeError::UpgradePlan(_) => StatusCode::BAD_REQUEST,
+            NodeError::UpgradePlan(_) | NodeError::NoHeight { .. } => StatusCode::BAD_REQUEST,
             NodeError::UpgradeNeeded(_) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -72,6 +72,7 @@ pub fn router(state: ControlState) -> Router {
         .route("/genesis", get(export_genesis))
         .route("/blocks", post(produce_blocks))
         .route("/clock", post(advance_clock))
+        .route("/back", post(go_back))
         .route("/snapshots/{name}", post(save_snapshot))
         .route("/snapshots/{name}/load", post(load_snapshot))
         .route("/websockets/cut", post(cut_websockets))
@@ -161,6 +162,21 @@ async fn advance_clock(
 ) -> ControlResult {
     let Json(AdvanceClockRequest { seconds }) = body?;
     controlled.node.advance_clock(Duration::from_secs(seconds.into()));
+    Ok(Json(describe_node(&controlled.node)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GoBackRequest {
+    to: u64,
+}
+
+async fn go_back(
+    State(controlled): State<ControlState>,
+    body: Result<Json<GoBackRequest>, JsonRejection>,
+) -> ControlResult {
+    let Json(GoBackRequest { to }) = body?;
+    controlled.node.go_back(to)?;
     Ok(Json(describe_node(&controlled.node)))
 }
 

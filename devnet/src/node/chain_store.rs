@@ -238,6 +238,14 @@ impl ChainStore {
         })
     }
 
+    /// Removes the blocks above a height.
+    pub fn go_back(&self, height: u64) -> Result<(), ChainStoreError> {
+        self.write_transaction(|transaction| {
+            transaction.open_table(BLOCKS)?.retain(|stored, _| stored <= height)?;
+            Ok(())
+        })
+    }
+
     /// Returns all blocks in order.
     pub fn blocks(&self) -> Result<Vec<StoredBlock>, ChainStoreError> {
         self.read_transaction(|transaction| {

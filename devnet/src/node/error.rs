@@ -48,6 +48,14 @@ pub enum NodeError {
     /// There is no snapshot of this name.
     #[error("there is no snapshot {0:?}")]
     NoSnapshot(String),
+    /// The chain does not have this height.
+    #[error("the chain has {newest} blocks, not {height}")]
+    NoHeight {
+        /// The height.
+        height: u64,
+        /// Newest height of the chain.
+        newest: u64,
+    },
     /// A replica cannot produce blocks.
     #[error("a replica produces no blocks: its leader does")]
     Replica,

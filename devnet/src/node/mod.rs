@@ -240,6 +240,26 @@ impl Node {
         Ok(())
     }
 
+    /// Takes the chain back to a height, as an operator does that restores an older copy: clients see the height fall, and the next blocks
+    /// are others. From 0 the chain begins once more, with the same id and genesis. Fails for a height that the chain does not have, and on
+    /// a replica.
+    pub fn go_back(&self, height: u64) -> Result<(), NodeError> {
+        if self.0.shared.leader.is_some() {
+            return Err(NodeError::Replica);
+        }
+        let mut core = self.0.shared.core();
+        let newest = core.height();
+        if height > newest {
+            return Err(NodeError::NoHeight { height, newest });
+        }
+        if let Some(home) = &*lock(&self.0.shared.store) {
+            home.go_back(height)?;
+        }
+        core.go_back(height)?;
+        self.0.shared.height.send_replace(height);
+        Ok(())
+    }
+
     /// Reads the chain without the RPC, for tests that compare both.
     pub fn read_core<R>(&self, read: impl FnOnce(&NodeCore) -> R) -> R {
         read(&self.0.shared.core())

@@ -90,3 +90,36 @@ async fn snapshots_take_the_chain_back_by_name() {
     memory.node.load_snapshot("s").expect("loaded");
     assert_eq!(memory.node.read_core(|core| core.height()), 1);
 }
+
+#[tokio::test]
+async fn a_chain_that_goes_back_makes_other_blocks_on_disk_too() {
+    let home = tempfile::tempdir().expect("a directory");
+    let devnet = devnet_at(home.path(), "empty").await;
+    for amount in 1..=3 {
+        pay(&devnet, amount).await;
+    }
+    let hashes = |devnet: &svc_devnet::Devnet| {
+        devnet.node.read_core(|core| core.blocks().iter().map(|block| block.hash.clone()).collect::<Vec<_>>())
+    };
+    let (before, newest) = (hashes(&devnet), devnet.node.read_core(|core| core.height()));
+    let (status, back) = post_control(&devnet, "/back", json!({"to": newest - 2})).await;
+    assert_eq!((status, &back["height"]), (200, &json!(newest - 2)), "{back}");
+    for _ in 0..2 {
+        devnet.node.produce_block().expect("made");
+    }
+    let after = hashes(&devnet);
+    let kept = before.len() - 2;
+    assert_eq!((&after[..kept], after.len()), (&before[..kept], before.len()));
+    assert!(after[kept..].iter().zip(&before[kept..]).all(|(new, old)| new != old), "{after:?}");
+    drop(devnet);
+    let devnet = devnet_at(home.path(), "empty").await;
+    assert_eq!(hashes(&devnet), after);
+    let (status, refused) = post_control(&devnet, "/back", json!({"to": newest + 1})).await;
+    assert_eq!(
+        (status, &refused["error"]),
+        (400, &json!(format!("the chain has {newest} blocks, not {}", newest + 1)))
+    );
+    post_control(&devnet, "/back", json!({"to": 0})).await;
+    devnet.node.produce_block().expect("the first block of another history");
+    assert_ne!(hashes(&devnet)[0], before[0]);
+}

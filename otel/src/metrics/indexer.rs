@@ -128,6 +128,22 @@ pub fn record_indexer_progress(height: u64, tip: u64, idle: Duration) {
     .set(idle.as_secs(), []);
 }
 
+/// Records the number of nodes that have another history than the index, and whether it has stopped for want of one with its own.
+pub fn record_other_histories(nodes: usize, is_stopped: bool) {
+    instrument!(
+        Gauge,
+        "svc_indexer_nodes_left_out",
+        "Nodes that are not used because they have another history than the index."
+    )
+    .set(nodes as u64, []);
+    instrument!(
+        Gauge,
+        "svc_indexer_stopped",
+        "1 while no node has the history of the index, by reason: other_history."
+    )
+    .set(u64::from(is_stopped), [("reason", "other_history")]);
+}
+
 /// Records the module of each event of a written block.
 pub fn record_indexer_events<'a>(modules: impl Iterator<Item = &'a str>) {
     let events = instrument!(Counter, "svc_indexer_events_total", "Registry events written, by module.");

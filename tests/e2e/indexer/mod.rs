@@ -1,5 +1,6 @@
 //! The indexer and its subscription, against the devnet.
 
+mod another_history;
 mod bad_input;
 mod block_changes;
 mod council;

@@ -261,6 +261,7 @@ pub struct CommittedBlock {
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct BlockId {
     /// Upper-case hex.
+    #[serde(default)]
     pub hash: String,
 }
 
@@ -283,6 +284,9 @@ pub struct BlockHeader {
     pub height: u64,
     /// RFC 3339 with nanoseconds.
     pub time: String,
+    /// Identity of the block before; without a hash in the first block.
+    #[serde(deserialize_with = "deserialize_or_default", default)]
+    pub last_block_id: BlockId,
 }
 
 /// Part of [`BlockBody`].

@@ -100,6 +100,10 @@ pub struct BlockFacts {
     pub height: u64,
     /// Time of the header, nanoseconds since the epoch.
     pub time: i128,
+    /// Hash of the block, upper-case hex.
+    pub hash: String,
+    /// Hash of the block before; empty in the first block.
+    pub last_hash: String,
     /// Entities to read, each with its causes in order.
     pub entities: BTreeMap<EntityRef, Vec<ChangeCause>>,
     /// Changes of entities that only the store can resolve.
@@ -148,6 +152,8 @@ pub fn decode_block(
     let mut facts = BlockFacts {
         height: header.height,
         time: timestamp::unix_nanos(&timestamp::parse_rfc3339(&header.time)?),
+        hash: block.block_id.hash.clone(),
+        last_hash: header.last_block_id.hash.clone(),
         entities: BTreeMap::new(),
         unresolved: Vec::new(),
         new_allowances: Vec::new(),

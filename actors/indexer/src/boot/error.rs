@@ -10,7 +10,7 @@ use svc_wire::proto_registry::ProtoRegistryError;
 use svc_wire::indexer_reads::ReadTableError;
 
 use crate::{
-    ingest::{IngestError, PrunedHeight},
+    ingest::{HistoryMismatch, IngestError, PrunedHeight},
     store::IndexStoreError,
 };
 
@@ -38,6 +38,9 @@ pub enum IndexerError {
     /// The store failed, or it belongs to another chain.
     #[error(transparent)]
     Store(#[from] IndexStoreError),
+    /// The node has another history than the store.
+    #[error(transparent)]
+    OtherHistory(#[from] HistoryMismatch),
     /// No node has the next block, or the state after it, any more.
     #[error(transparent)]
     Pruned(#[from] PrunedHeight),

@@ -12,12 +12,12 @@ use svc_net::upstream::NodeClient;
 use super::{
     config::IndexerConfig,
     error::IndexerError,
-    node_check::{assert_complete, assert_same_chain, bond_denom, find_first_height},
+    node_check::{assert_complete, bond_denom, find_first_height},
     tree::{IndexerTree, shut_down},
 };
 use crate::{
     block::KnownMessages,
-    follower::{self, FollowerHandle, NodeMessages},
+    follower::{self, FollowerHandle, NodeHistories, NodeMessages},
     hub::{BlockTopic, HubHandle, HubSettings, TrustTopic},
     ingest::NodeReader,
     read::{IndexReader, ReadSubject},
@@ -67,10 +67,20 @@ impl Indexer {
         let registry = messages.get();
         let denom = bond_denom(&node).await?;
         let store = IndexStore::open(&config.database, &status.node_info.network).await?;
-        assert_same_chain(&node, &store, &status).await?;
+        let histories = NodeHistories::default();
+        // The follower says so, and reads go on.
+        let is_other_history = histories.look(&node, &store).await.is_some();
+        let status = if histories.has_left_out() && !is_other_history {
+            node.select_current(None).await;
+            node.status().await?
+        } else {
+            status
+        };
         let checkpoint = store.checkpoint().await?.height;
         let source = NodeReader { node: &node, registry: &registry };
-        assert_complete(source, &store, checkpoint, status.sync_info.latest_block_height).await?;
+        if !is_other_history {
+            assert_complete(source, &store, checkpoint, status.sync_info.latest_block_height).await?;
+        }
         let start_height = find_first_height(&config, &node, checkpoint, &status.sync_info).await?;
 
         let settings = HubSettings {
@@ -94,6 +104,7 @@ impl Indexer {
         let last_error = RetainedState::new(None);
         let follower_args = follower::Args {
             node,
+            histories,
             known_messages: KnownMessages::compiled(registry.namespace())?,
             messages,
             store: store.with_write_pool(),

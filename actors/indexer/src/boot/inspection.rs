@@ -85,7 +85,7 @@ pub async fn verify_index(config: &IndexerConfig, height: Option<u64>) -> Result
     node.bind_to_chain(&status.node_info.network);
     let registry = read_node_descriptors(&node).await?.registry;
     let store = IndexStore::open(&config.database, &status.node_info.network).await?;
-    assert_same_chain(&node, &store, &status).await?;
+    assert_same_chain(&node, &store).await?;
     let heights = store.oldest_and_newest_block().await?;
     let (Some((oldest, _)), Some((newest, _))) = (heights.first(), heights.last()) else {
         return Err(IndexerError::NothingToVerify);

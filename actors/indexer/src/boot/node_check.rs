@@ -2,15 +2,15 @@
 
 use svc_net::upstream::{KeptPart, NodeClient};
 use svc_wire::{
-    comet_rpc::{NodeStatus, SyncInfo},
+    comet_rpc::SyncInfo,
     proto::cosmos::staking::v1beta1::{QueryParamsRequest, QueryParamsResponse},
-    timestamp,
 };
 
 use super::{config::IndexerConfig, error::IndexerError};
 use crate::{
+    follower::NodeHistories,
     ingest::{NodeReader, PrunedHeight, find_missing_corporation},
-    store::{IndexStore, IndexStoreError},
+    store::IndexStore,
 };
 
 /// Returns the denom of trust deposits: the bond denom of the chain, which no entity contains. Fails when the node has
@@ -66,22 +66,12 @@ fn start_of_empty_store(oldest: u64, newest: u64) -> u64 {
     oldest + margin
 }
 
-/// Compares the oldest and the newest stored block with the node. Fails for a chain that was restarted under the same
-/// chain id: its blocks must not be mixed with the stored ones.
-pub async fn assert_same_chain(node: &NodeClient, store: &IndexStore, status: &NodeStatus) -> Result<(), IndexerError> {
-    for (height, time) in store.oldest_and_newest_block().await? {
-        // The node may have pruned a block, or may not have reached it yet.
-        if !(status.sync_info.earliest_block_height..=status.sync_info.latest_block_height).contains(&height) {
-            continue;
-        }
-        let header = node.block(height).await?.block.header;
-        let is_same = timestamp::parse_rfc3339(&header.time).as_ref().map(timestamp::unix_nanos) == Some(time);
-        if !is_same {
-            let chain_id = status.node_info.network.clone();
-            return Err(IndexStoreError::BlockMismatch { chain_id, height }.into());
-        }
+/// Fails when no node has the history of the store, and one has another.
+pub async fn assert_same_chain(nodes: &NodeClient, store: &IndexStore) -> Result<(), IndexerError> {
+    match NodeHistories::default().look(nodes, store).await {
+        Some(mismatch) => Err(mismatch.into()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Refuses a store of an earlier release that lacks entities from before its first height: it took pruned state for an empty registry.

@@ -19,10 +19,11 @@ use super::{
     Args, FollowerState, LastError, Msg,
     batch::write_blocks,
     core::{FollowerCore, FollowerEffect, HeaderStream, STATUS_POLL_INTERVAL, StatusPolls},
+    node_histories::compare_status,
 };
 use crate::{
     block,
-    ingest::{FetchedBlock, IngestError, NodeReader, discover_entities},
+    ingest::{FetchedBlock, HistoryMismatch, IngestError, NodeReader, discover_entities},
 };
 
 pub struct State {
@@ -30,6 +31,10 @@ pub struct State {
     link: WebSocketLink,
     core: FollowerCore<Arc<FetchedBlock>>,
     is_retry_scheduled: bool,
+    /// Whether the nodes are being compared with the store.
+    is_comparing: bool,
+    /// Whether they were compared since the start, or since a mismatch.
+    has_compared: bool,
     /// Whether the connection has ended since the node was last asked for its version.
     has_new_connection: bool,
     polls: StatusPolls,
@@ -58,10 +63,15 @@ impl ActorBehaviour for Follower {
         let config = LinkConfig::with_endpoints("rpc", args.node.endpoints().clone(), "/websocket");
         let link = WebSocketLink::open(config, HeaderStream, context.mailbox(), Msg::Link);
         context.send_after(Duration::ZERO, Msg::PollStatus);
+        let mut core = FollowerCore::new(checkpoint.height.max(args.start_height.saturating_sub(1)));
+        // Until the nodes are compared with the store.
+        core.stop();
         Ok(State {
             args: Arc::clone(args),
             link,
-            core: FollowerCore::new(checkpoint.height.max(args.start_height.saturating_sub(1))),
+            core,
+            is_comparing: false,
+            has_compared: false,
             is_retry_scheduled: false,
             has_new_connection: false,
             polls: StatusPolls::default(),
@@ -91,8 +101,12 @@ impl ActorBehaviour for Follower {
                 metrics::record_indexer_progress(state.core.committed(), state.core.tip(), state.moved_at.elapsed());
                 effects
             }
-            Msg::Fetched { height, result: Ok(fetched) } => state.core.block_fetched(height, Arc::new(*fetched)),
-            Msg::Fetched { height, result: Err(error) } => {
+            Msg::HistoriesCompared { stop, is_new } => state.histories_compared(stop, is_new),
+            Msg::Fetched { generation, .. } if generation != state.core.generation() => Vec::new(),
+            Msg::Fetched { height, result: Ok(fetched), .. } => {
+                state.core.block_fetched(height, Arc::new(*fetched))
+            }
+            Msg::Fetched { height, result: Err(error), .. } => {
                 metrics::record_indexer_failure(BlockStage::Fetch);
                 state.record_failure(height, &error);
                 state.core.fetch_failed(height, matches!(error, IngestError::Pruned(_)));
@@ -103,9 +117,18 @@ impl ActorBehaviour for Follower {
                 state.core.blocks_written(blocks.len());
                 state.publish(blocks);
                 match error {
+                    // The reason of the stop stays.
+                    _ if state.core.is_stopped() => Vec::new(),
                     None => {
                         state.args.last_error.with(|error| *error = None);
                         state.core.advance()
+                    }
+                    Some(IngestError::OtherHistory { mismatch, origin }) => {
+                        state.args.histories.leave_out(&state.args.node, &origin, &mismatch);
+                        state.core.stop();
+                        state.has_compared = false;
+                        state.poll_status(context);
+                        Vec::new()
                     }
                     Some(error) => {
                         metrics::record_indexer_failure(BlockStage::Write);
@@ -172,6 +195,39 @@ impl State {
         self.args.last_error.with(|last| *last = Some(error));
     }
 
+    /// Goes on with the nodes that have the history of the store, or stops.
+    fn histories_compared(
+        &mut self,
+        stop: Option<HistoryMismatch>,
+        is_new: bool,
+    ) -> Vec<FollowerEffect<Arc<FetchedBlock>>> {
+        self.is_comparing = false;
+        match stop {
+            Some(mismatch) => {
+                self.core.stop();
+                let error = LastError { message: mismatch.to_string(), timestamp: wall_clock::now_rfc3339() };
+                // The time is that of the stop.
+                self.args.last_error.with(|last| {
+                    if last.as_ref().is_none_or(|last| last.message != error.message) {
+                        tracing::error!(reason = error.message, "the indexer has stopped");
+                        *last = Some(error);
+                    }
+                });
+            }
+            None if is_new || !self.has_compared || self.core.is_stopped() => {
+                self.args.last_error.with(|error| *error = None);
+                if self.args.histories.has_left_out() {
+                    // Heights of a node that is left out do not count.
+                    self.link.reconnect("a node with another history is left out");
+                }
+                self.core.resume();
+            }
+            None => {}
+        }
+        self.has_compared = true;
+        self.core.advance()
+    }
+
     fn schedule_retry(&mut self, context: &ActorContext<Msg>, delay: Duration) {
         if !self.is_retry_scheduled {
             self.is_retry_scheduled = true;
@@ -182,15 +238,32 @@ impl State {
     fn poll_status(&mut self, context: &ActorContext<Msg>) {
         let (args, node, mailbox) = (Arc::clone(&self.args), self.args.node.clone(), context.mailbox());
         let has_new_connection = std::mem::take(&mut self.has_new_connection);
+        let compares = !self.is_comparing && (!self.has_compared || args.histories.has_left_out());
+        self.is_comparing |= compares;
         let may_have_other_messages = self.polls.next_asks_version(has_new_connection);
         context.spawn(async move {
             if may_have_other_messages {
                 args.messages.refresh(&args.node, has_new_connection).await;
             }
+            let stop = if compares { Some(args.histories.look(&node, &args.store).await) } else { None };
             // With several nodes the best one is followed from now on.
             node.select_current(None).await;
-            if let Ok(status) = node.status().await {
-                mailbox.send(Msg::TipSeen { height: status.sync_info.latest_block_height });
+            if let Some(stop) = stop {
+                mailbox.send(Msg::HistoriesCompared { stop, is_new: false });
+            }
+            let current = node.pinned();
+            let Ok(status) = current.status().await else { return };
+            match compare_status(&status, &args.store).await {
+                // The chain went back, or another one began.
+                Some(mismatch) => {
+                    args.histories.leave_out(&node, current.origin(), &mismatch);
+                    let stop = args.histories.look(&node, &args.store).await;
+                    node.select_current(None).await;
+                    mailbox.send(Msg::HistoriesCompared { stop, is_new: true });
+                }
+                None => {
+                    mailbox.send(Msg::TipSeen { height: status.sync_info.latest_block_height });
+                }
             }
         });
     }
@@ -199,12 +272,12 @@ impl State {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         match effect {
             FollowerEffect::Fetch(height) => {
-                let has_successor = height < self.core.tip();
+                let (has_successor, generation) = (height < self.core.tip(), self.core.generation());
                 context.spawn(async move {
                     let started = Instant::now();
                     let fetched = fetch_block(&args, height, has_successor).await;
                     metrics::record_indexer_stage(BlockStage::Fetch, started.elapsed());
-                    mailbox.send(Msg::Fetched { height, result: fetched.map(Box::new) });
+                    mailbox.send(Msg::Fetched { height, generation, result: fetched.map(Box::new) });
                 });
             }
             FollowerEffect::Write(fetched) => {
@@ -239,9 +312,10 @@ async fn fetch_results(args: &Args, height: u64) -> Result<BlockResults, NodeCli
 
 /// The results of a block with a successor are there; those of the newest one are asked for after the block.
 async fn fetch_from_nodes(args: &Args, height: u64, has_successor: bool) -> Result<FetchedBlock, IngestError> {
-    let block = args.node.read_at_any(|node| async move { node.block(height).await });
+    let block = args.node.read_at_any(|node| async move { Ok((node.origin().to_owned(), node.block(height).await?)) });
     let results = fetch_results(args, height);
-    let (block, results) = if has_successor { try_join!(block, results)? } else { (block.await?, results.await?) };
+    let ((origin, block), results) =
+        if has_successor { try_join!(block, results)? } else { (block.await?, results.await?) };
     let mut facts =
         block::decode_block(&block, &results, &args.known_messages).ok_or(IngestError::InvalidBlockTime(height))?;
     let registry = args.messages.get();
@@ -254,5 +328,5 @@ async fn fetch_from_nodes(args: &Args, height: u64, has_successor: bool) -> Resu
         facts.record_upgrade(args.messages.has_spend_cycles());
     }
     let readings = reader.read_entities(facts.entities.keys().cloned().collect(), height).await?;
-    Ok(FetchedBlock { facts, readings })
+    Ok(FetchedBlock { origin, facts, readings })
 }

@@ -14,8 +14,10 @@ use tracing::{Instrument, Span};
 
 use super::Args;
 use crate::{
-    ingest::{BlockIngester, FetchedBlock, IngestError, NodeReader, RegistryCache},
-    store::{BlockWrite, Checkpoint, IndexStore, iso_millis},
+    ingest::{
+        BlockIngester, FetchedBlock, IngestError, NextBlock, NextLink, NodeBlock, NodeReader, RegistryCache, judge_next,
+    },
+    store::{BlockWrite, Checkpoint, IndexStore, StoredBlock, iso_millis},
 };
 
 /// Time after which a transaction takes no further block: readers of the trust verdicts wait for it.
@@ -48,7 +50,9 @@ async fn write_batch(
     others: &[Arc<FetchedBlock>],
     written: &mut Vec<BlockMessage>,
 ) -> Result<(), IngestError> {
-    let checkpoint = args.store.checkpoint().await?;
+    let newest = args.store.newest_block().await?;
+    let learnt = judge_block(args, &newest, first).await?;
+    let checkpoint = newest.place;
     let mut due = DueClock::read(&args.store, &checkpoint).await?;
     let source = BlockSource {
         store: &args.store,
@@ -64,12 +68,20 @@ async fn write_batch(
     };
     let (started, mut failure) = (Instant::now(), Ok(()));
     let mut batch = args.store.begin_blocks().await?;
+    if let Some(hash) = learnt.filter(|_| batch.checkpoint().height == checkpoint.height) {
+        batch.learn_hash(&hash).await?;
+    }
     due.note(&block);
     batch.write(&block).await?;
     // Another process may have written between the first block's reads and the transaction: a cache begins with it.
     let (mut gathered, cache) = (vec![block], RegistryCache::default());
     for fetched in others {
         if started.elapsed() > MAX_BATCH_TIME {
+            break;
+        }
+        // The node is asked for nothing: a store without a hash has learnt it with the first block.
+        if let Err(error) = judge_known_block(batch.newest(), None, fetched) {
+            failure = Err(error);
             break;
         }
         let checkpoint = batch.checkpoint().clone();
@@ -106,6 +118,39 @@ async fn write_batch(
     failure
 }
 
+/// Fails unless a block follows the newest one of the store. Returns the hash of the newest one, where the store has none.
+async fn judge_block(args: &Args, newest: &StoredBlock, fetched: &FetchedBlock) -> Result<Option<String>, IngestError> {
+    let height = newest.place.height;
+    let before = match (&newest.hash, height) {
+        (Some(_), _) | (None, 0) => None,
+        (None, height) => match args.node.read_at_any(|node| async move { node.block(height).await }).await {
+            Ok(block) => Some(NodeBlock::new(&block)),
+            Err(error) if error.is_pruned() => {
+                tracing::warn!(
+                    height,
+                    "no node has the newest block of the index any more: the next one is not compared with it"
+                );
+                None
+            }
+            Err(error) => return Err(error.into()),
+        },
+    };
+    judge_known_block(newest, before.as_ref(), fetched)
+}
+
+fn judge_known_block(
+    newest: &StoredBlock,
+    before: Option<&NodeBlock>,
+    fetched: &FetchedBlock,
+) -> Result<Option<String>, IngestError> {
+    let FetchedBlock { origin, facts, .. } = fetched;
+    match judge_next(newest, before, &NextLink { height: facts.height, last_hash: &facts.last_hash }) {
+        NextBlock::Take => Ok(None),
+        NextBlock::Learn(hash) => Ok(Some(hash)),
+        NextBlock::Mismatch(mismatch) => Err(IngestError::OtherHistory { mismatch, origin: origin.clone() }),
+    }
+}
+
 /// The next instant at which time alone changes an entity: a block before it that names no entity and has no event has no rows but its
 /// own.
 struct DueClock {
@@ -129,7 +174,8 @@ impl DueClock {
     fn quiet_block(&self, fetched: &FetchedBlock) -> Option<BlockWrite> {
         let facts = &fetched.facts;
         let is_quiet = !self.is_empty && facts.is_empty() && !self.is_reached(facts.time);
-        is_quiet.then(|| BlockWrite { height: facts.height, time: facts.time, ..BlockWrite::default() })
+        let hash = Some(facts.hash.clone());
+        is_quiet.then(|| BlockWrite { height: facts.height, time: facts.time, hash, ..BlockWrite::default() })
     }
 
     /// Takes in the instants that a block schedules.

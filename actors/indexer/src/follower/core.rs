@@ -57,6 +57,10 @@ pub struct FollowerCore<B> {
     is_throttled: bool,
     /// True from a height that no node has until the next retry: nothing is fetched and written meanwhile.
     is_paused: bool,
+    /// True until a node is known to have the history of the store.
+    is_stopped: bool,
+    /// Number of the fetches that count: it grows when all of them are forgotten.
+    generation: u64,
 }
 
 impl<B: Clone> FollowerCore<B> {
@@ -71,7 +75,36 @@ impl<B: Clone> FollowerCore<B> {
             is_writing: false,
             is_throttled: false,
             is_paused: false,
+            is_stopped: false,
+            generation: 0,
         }
+    }
+
+    /// Number of the fetches that count.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Records that no node is known to have the history of the store: nothing is fetched and written until [`Self::resume`].
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+        // The fetches of now end in vain.
+        self.generation += 1;
+    }
+
+    /// Whether no node is known to have the history of the store.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Records that a node has the history of the store, and forgets blocks and heights of other nodes.
+    pub fn resume(&mut self) {
+        self.is_stopped = false;
+        self.heights_in_fetch.clear();
+        self.fetched_blocks.clear();
+        self.requested_height = self.committed;
+        self.tip = self.committed;
+        self.generation += 1;
     }
 
     /// Newest height that is written.
@@ -138,7 +171,7 @@ impl<B: Clone> FollowerCore<B> {
     /// Returns all effects that can be performed now.
     pub fn advance(&mut self) -> Vec<FollowerEffect<B>> {
         let mut effects = Vec::new();
-        if self.is_paused {
+        if self.is_paused || self.is_stopped {
             return effects;
         }
         let next = self.committed + 1;

@@ -5,7 +5,8 @@
 //! Senders: its own tasks only. The reads observe it. New heights come from the WebSocket and from a poll of the node's
 //! status.
 //!
-//! Guarantees: blocks are fetched in parallel and written in order, several in one transaction while the follower is behind. A block
+//! Guarantees: a block is taken only on top of the newest one of the store. A node with another history is left out; while no node has the
+//! store's, nothing is written. Blocks are fetched in parallel and written in order, several in one transaction while the follower is behind. A block
 //! is in the store before the follower hands it to the block hub and announces it to the trust evaluator.
 //!
 //! When it dies, the next incarnation continues from the checkpoint of the store and fetches unfinished blocks again. A
@@ -14,6 +15,7 @@
 mod actor;
 mod batch;
 mod core;
+mod node_histories;
 mod node_messages;
 #[cfg(test)]
 mod tests;
@@ -30,11 +32,12 @@ use svc_wire::event_stream::BlockMessage;
 use crate::{
     block::KnownMessages,
     hub::HubHandle,
-    ingest::{FetchedBlock, IngestError, PrunedHeight},
+    ingest::{FetchedBlock, HistoryMismatch, IngestError, PrunedHeight},
     store::IndexStore,
     trust::TrustEvaluatorHandle,
 };
 use actor::Follower;
+pub use node_histories::NodeHistories;
 pub use node_messages::NodeMessages;
 
 /// The observed state of the follower.
@@ -86,6 +89,8 @@ impl FollowerHandle {
 /// Arguments of the follower.
 pub struct Args {
     pub node: NodeClient,
+    /// The nodes that have another history than the store.
+    pub histories: NodeHistories,
     pub messages: NodeMessages,
     pub known_messages: KnownMessages,
     /// The store on the connection that is reserved for writes.
@@ -115,8 +120,10 @@ pub enum Msg {
     Link(LinkEvent<u64>),
     /// The node has this height.
     TipSeen { height: u64 },
+    /// The nodes were compared with the store: the mismatch for which nothing can be taken in, and whether a node was left out just before.
+    HistoriesCompared { stop: Option<HistoryMismatch>, is_new: bool },
     /// The fetch of a block ended.
-    Fetched { height: u64, result: Result<Box<FetchedBlock>, IngestError> },
+    Fetched { height: u64, generation: u64, result: Result<Box<FetchedBlock>, IngestError> },
     /// The write of the current blocks ended: those that are in the store, and the failure of the next one.
     Written { blocks: Vec<BlockMessage>, error: Option<IngestError> },
     /// The next poll of the node's status is due.
@@ -125,4 +132,4 @@ pub enum Msg {
     Retry,
 }
 
-impl_actor_message!(Msg { Link, TipSeen, Fetched, Written, PollStatus, Retry });
+impl_actor_message!(Msg { Link, TipSeen, HistoriesCompared, Fetched, Written, PollStatus, Retry });

@@ -15,7 +15,7 @@ use svc_wire::proto_registry::Namespace;
 use tokio::time::timeout;
 
 use super::{
-    Args, FollowerHandle, NodeMessages,
+    Args, FollowerHandle, NodeHistories, NodeMessages,
     core::{
         FollowerCore, FollowerEffect, HeaderStream, MAX_BATCH, MAX_FETCH_AHEAD, MAX_IN_FETCH, STATUS_POLL_INTERVAL,
         StatusPolls,
@@ -91,6 +91,19 @@ fn after_a_height_that_no_node_has_only_a_retry_fetches_again() {
     core.fetch_failed(1, true);
     assert_eq!((core.block_fetched(2, 2), core.tip_seen(4)), (Vec::new(), Vec::new()));
     assert_eq!(core.retry(), [1, 4].map(FollowerEffect::Fetch));
+}
+
+#[test]
+fn a_stopped_follower_forgets_the_blocks_and_heights_of_other_nodes() {
+    let mut core: FollowerCore<u64> = FollowerCore::new(4);
+    assert_eq!(core.tip_seen(9).len(), 5);
+    let before = core.generation();
+    core.stop();
+    assert!(core.is_stopped() && core.generation() > before, "fetches of before do not count");
+    assert_eq!((core.block_fetched(5, 5), core.tip_seen(12), core.retry()), (Vec::new(), Vec::new(), Vec::new()));
+    core.resume();
+    assert_eq!((core.tip(), core.advance()), (4, Vec::new()), "no node is known to have more");
+    assert_eq!(core.tip_seen(6), [5, 6].map(FollowerEffect::Fetch));
 }
 
 #[test]
@@ -182,6 +195,7 @@ async fn start_follower(node: &FakeNode) -> FollowerFixture {
     let args = Args {
         messages: NodeMessages::read(&node).await.expect("its messages"),
         node,
+        histories: NodeHistories::default(),
         known_messages: KnownMessages::compiled(&namespace).expect("the compiled schema"),
         store: store.clone(),
         hub: hub.clone(),

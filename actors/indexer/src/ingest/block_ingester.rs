@@ -82,7 +82,8 @@ impl BlockIngester<'_> {
             |step: &EntityTransition| !transitions::is_unchanged(step) || transitions::is_used_allowance(step);
         let changed = view.transitions.into_iter().filter(is_change);
         let changes = changed.map(|step| transitions::stamp_modified(step.change, facts.time)).collect();
-        Ok(BlockWrite { height, time: facts.time, changes, events, activity, deltas, schedule })
+        let hash = Some(facts.hash);
+        Ok(BlockWrite { height, time: facts.time, hash, changes, events, activity, deltas, schedule })
     }
 
     /// Records the messages of proposals that were executed with success, as if they were messages of the block. A council may change

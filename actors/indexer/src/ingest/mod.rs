@@ -4,6 +4,7 @@
 //! `node_reader` and `bootstrap` read the node; `block_ingester` combines a block with the state that the store holds.
 
 mod block_ingester;
+mod block_order;
 mod bootstrap;
 mod event_builder;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use crate::{
     store::IndexStoreError,
 };
 pub use block_ingester::BlockIngester;
+pub use block_order::{HistoryMismatch, NextBlock, NextLink, NodeBlock, compare_block, judge_next};
 pub use bootstrap::{discover_entities, find_missing_corporation};
 pub use horizon::PrunedHeight;
 pub use node_reader::{EntityReading, NodeReader};
@@ -52,6 +54,14 @@ pub enum IngestError {
     /// No node has the block, or the state after it, any more.
     #[error(transparent)]
     Pruned(#[from] PrunedHeight),
+    /// The node has another history than the store.
+    #[error("{mismatch}")]
+    OtherHistory {
+        /// The blocks that differ.
+        mismatch: HistoryMismatch,
+        /// Origin of the node.
+        origin: String,
+    },
 }
 
 impl IngestError {
@@ -61,7 +71,9 @@ impl IngestError {
             Self::Node(NodeClientError::Upstream(_)) => "the node does not answer".to_owned(),
             Self::Node(error) => error.to_string(),
             Self::Store(_) => "the store failed".to_owned(),
-            Self::InvalidBlockTime(_) | Self::NodeNeeded | Self::Pruned(_) => self.to_string(),
+            Self::InvalidBlockTime(_) | Self::NodeNeeded | Self::Pruned(_) | Self::OtherHistory { .. } => {
+                self.to_string()
+            }
         }
     }
 }
@@ -69,6 +81,8 @@ impl IngestError {
 /// A decoded block with the readings of the entities that it names.
 #[derive(Debug, Clone)]
 pub struct FetchedBlock {
+    /// Origin of the node that has the block.
+    pub origin: String,
     pub facts: BlockFacts,
     pub readings: BTreeMap<EntityRef, EntityReading>,
 }

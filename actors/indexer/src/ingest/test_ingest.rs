@@ -102,7 +102,8 @@ impl TestIndex {
             may_ask_node: false,
             known_messages: &self.known,
         };
-        let written = ingester.ingest(&FetchedBlock { facts, readings: all }).await.expect("ingests");
+        let written =
+            ingester.ingest(&FetchedBlock { origin: String::new(), facts, readings: all }).await.expect("ingests");
         self.store.write_block(&written).await.expect("writes");
         self.cache.apply(&written.changes);
     }

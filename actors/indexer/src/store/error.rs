@@ -25,16 +25,6 @@ pub enum IndexStoreError {
         /// Chain id of the node.
         node: String,
     },
-    /// The database holds an earlier chain of the same name.
-    #[error(
-        "the database holds another chain called {chain_id:?}: its block {height} is not the node's; use another database"
-    )]
-    BlockMismatch {
-        /// Chain id of both chains.
-        chain_id: String,
-        /// First height that differs.
-        height: u64,
-    },
     /// A stored row cannot be decoded: another program changed the database.
     #[error("a stored row is not readable: {0}")]
     CorruptRow(String),

@@ -15,7 +15,7 @@ mod trust;
 
 pub use chain::{
     activity::{EntityActivity, StoredActivity},
-    block::{BlockWrite, Checkpoint, ScheduledChange},
+    block::{BlockWrite, Checkpoint, ScheduledChange, StoredBlock},
     entity::{DueEntity, EntityChange, EntityFilter, IdRange, StoredEntity},
     entity_kind::EntityKind,
     event::{EventCursor, EventQuery, EventRoute, StoredEvent},

@@ -5,7 +5,7 @@ use std::{
     future::Future,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -103,6 +103,8 @@ pub struct UpstreamEndpoints {
     upstreams: Arc<[HttpUpstream]>,
     current: Arc<AtomicUsize>,
     pinned: Option<usize>,
+    /// Whether each server is left out.
+    left_out: Arc<[AtomicBool]>,
     recovery: Arc<Notify>,
 }
 
@@ -120,7 +122,8 @@ impl UpstreamEndpoints {
         let recovery = Arc::<Notify>::default();
         let connect = |origin| HttpUpstream::with_recovery_signal(kind, origin, Arc::clone(&recovery));
         let members: Result<Vec<_>, _> = origins.iter().map(connect).collect();
-        Ok(Self { upstreams: members?.into(), current: Arc::default(), pinned: None, recovery })
+        let left_out = origins.iter().map(|_| AtomicBool::new(false)).collect();
+        Ok(Self { upstreams: members?.into(), current: Arc::default(), pinned: None, left_out, recovery })
     }
 
     /// Waits until a request to one of the servers succeeds after one that failed.
@@ -160,7 +163,20 @@ impl UpstreamEndpoints {
     pub fn alternatives(&self) -> Vec<Self> {
         let current = self.current_index();
         let pinned = |index: usize| Self { pinned: Some(index), ..self.clone() };
-        (0..self.upstreams.len()).filter(|index| *index != current).map(pinned).collect()
+        (0..self.upstreams.len()).filter(|index| *index != current && !self.is_left_out(*index)).map(pinned).collect()
+    }
+
+    /// Leaves a server out, or takes it in again: one that is left out is not selected, and no alternative of another one.
+    pub fn leave_out(&self, origin: &str, is_left_out: bool) {
+        for (upstream, flag) in self.upstreams.iter().zip(self.left_out.iter()) {
+            if upstream.origin() == origin {
+                flag.store(is_left_out, Ordering::Release);
+            }
+        }
+    }
+
+    fn is_left_out(&self, index: usize) -> bool {
+        self.left_out[index].load(Ordering::Acquire)
     }
 
     /// Whether there is more than one server.
@@ -193,7 +209,11 @@ impl UpstreamEndpoints {
             let one = Self { pinned: Some(index), ..self.clone() };
             async { timeout(REACH_TIMEOUT, reach(one)).await.ok().flatten() }
         });
-        let reaches = futures::future::join_all(requests).await;
+        let mut reaches = futures::future::join_all(requests).await;
+        for (index, reach) in reaches.iter_mut().enumerate().filter(|(index, _)| self.is_left_out(*index)) {
+            tracing::debug!(origin = self.upstreams[index].origin(), "the server is left out");
+            *reach = None;
+        }
         let current = self.current_index();
         let believed = believed_reaches(&reaches, plausible_height);
         if let Some(better) = better_endpoint(&believed, current, at_least) {
@@ -227,7 +247,7 @@ impl UpstreamEndpoints {
             Err(error) if error.allows_failover() && self.pinned.is_none() => error,
             outcome => return outcome,
         };
-        for index in (0..self.upstreams.len()).filter(|index| *index != first) {
+        for index in (0..self.upstreams.len()).filter(|index| *index != first && !self.is_left_out(*index)) {
             let other = Self { pinned: Some(index), ..self.clone() };
             let reached = timeout(REACH_TIMEOUT, reach(other.clone())).await.ok().flatten();
             if reached.is_some_and(|reach| reach.height >= at_least)

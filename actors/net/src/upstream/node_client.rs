@@ -145,6 +145,11 @@ impl NodeClient {
         self.endpoints.alternatives().into_iter().map(|endpoints| self.with_endpoints(endpoints)).collect()
     }
 
+    /// Returns clients of all nodes, each of them fixed.
+    pub fn each(&self) -> Vec<Self> {
+        self.endpoints.all().into_iter().map(|endpoints| self.with_endpoints(endpoints)).collect()
+    }
+
     /// Sets the chain id: a node of another chain counts as a node without an answer.
     pub fn bind_to_chain(&self, chain_id: &str) {
         let _ = self.chain_id.set(chain_id.to_owned());

@@ -28,6 +28,8 @@ pub enum CheckTxOutcome {
 
 /// Maximum number of transactions in the mempool.
 const MEMPOOL_SIZE: usize = 5_000;
+/// Difference of the times of blocks after the chain went back.
+const OTHER_TIME_NANOS: i128 = 1_000_000;
 /// Maximum size of a transaction.
 const MAX_TX_BYTES: usize = 1024 * 1024;
 /// Maximum size of the transactions of a block: half of a block's limit leaves room for header, commit and framing.
@@ -371,6 +373,15 @@ impl NodeCore {
         self.clear_mempool();
         self.become_generation_of_newest()?;
         Ok(true)
+    }
+
+    /// Forgets the blocks above a height. The next ones are others, since their times are.
+    pub(in crate::node) fn go_back(&mut self, height: u64) -> Result<(), ReplayError> {
+        self.history.go_back(height);
+        self.unindexed_heights.retain(|unindexed| *unindexed <= height);
+        self.clear_mempool();
+        self.clock.advance(OTHER_TIME_NANOS);
+        Ok(self.become_generation_of_newest()?)
     }
 
     /// Resets the chain to the genesis.

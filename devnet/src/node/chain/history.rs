@@ -78,6 +78,15 @@ impl ChainHistory {
         BlockContext { height: self.height(), time: self.blocks.last().map_or(*genesis_time, |block| block.time) }
     }
 
+    /// Forgets the blocks above a height.
+    pub fn go_back(&mut self, height: u64) {
+        let kept = usize::try_from(height).unwrap_or(usize::MAX);
+        self.blocks.truncate(kept);
+        self.states.truncate(kept.saturating_add(1));
+        self.tx_index.retain(|_, (included, _)| *included <= height);
+        self.app_hash = self.state().hash();
+    }
+
     /// Seals and runs the next block.
     pub fn append_block(
         &mut self,

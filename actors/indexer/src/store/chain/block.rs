@@ -27,6 +27,15 @@ pub struct Checkpoint {
     pub time: i128,
 }
 
+/// A block of the store, as the chain identifies it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoredBlock {
+    /// Height and time; those of an empty store are 0.
+    pub place: Checkpoint,
+    /// Upper-case hex; `None` for a block that an earlier release has written.
+    pub hash: Option<String>,
+}
+
 /// The instant at which time alone changes the state of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduledChange {
@@ -42,6 +51,8 @@ pub struct BlockWrite {
     pub height: u64,
     /// Nanoseconds since the epoch.
     pub time: i128,
+    /// Upper-case hex.
+    pub hash: Option<String>,
     pub changes: Vec<EntityChange>,
     pub events: Vec<IndexerEvent>,
     pub activity: Vec<EntityActivity>,
@@ -65,6 +76,21 @@ impl IndexStore {
     pub async fn checkpoint(&self) -> Result<Checkpoint, IndexStoreError> {
         let mut connection = self.connection().await?;
         read_checkpoint(&mut connection).await
+    }
+
+    /// Returns the newest block, with its hash.
+    pub async fn newest_block(&self) -> Result<StoredBlock, IndexStoreError> {
+        let mut connection = self.connection().await?;
+        read_newest_block(&mut connection).await
+    }
+
+    /// Returns the block of a height, with its hash.
+    pub async fn stored_block(&self, height: u64) -> Result<Option<StoredBlock>, IndexStoreError> {
+        let row = sqlx::query("SELECT height, time, hash FROM block WHERE height = $1")
+            .bind(to_column(height))
+            .fetch_optional(&mut *self.connection().await?)
+            .await?;
+        row.as_ref().map(parse_stored_block).transpose()
     }
 
     /// Returns the time of a block, in nanoseconds since the epoch.
@@ -104,10 +130,10 @@ impl IndexStore {
     /// Begins a transaction for blocks.
     pub async fn begin_blocks(&self) -> Result<BlockBatch, IndexStoreError> {
         let mut transaction = self.writer.begin().await?;
-        let checkpoint = read_checkpoint(&mut transaction).await?;
+        let newest = read_newest_block(&mut transaction).await?;
         let transaction = Arc::new(Mutex::new(BlockTransaction::new(transaction)));
         let store = self.within(Arc::<Mutex<BlockTransaction>>::clone(&transaction));
-        Ok(BlockBatch { store, transaction, checkpoint })
+        Ok(BlockBatch { store, transaction, newest })
     }
 
     /// Returns the texts that a statement selects, in order.
@@ -132,13 +158,29 @@ impl IndexStore {
 pub struct BlockBatch {
     store: IndexStore,
     transaction: Arc<Mutex<BlockTransaction>>,
-    checkpoint: Checkpoint,
+    newest: StoredBlock,
 }
 
 impl BlockBatch {
     /// The newest block, of those that were written so far too.
     pub fn checkpoint(&self) -> &Checkpoint {
-        &self.checkpoint
+        &self.newest.place
+    }
+
+    /// The same block, with its hash.
+    pub fn newest(&self) -> &StoredBlock {
+        &self.newest
+    }
+
+    /// Records the hash of the newest block, which an earlier release has written without.
+    pub async fn learn_hash(&mut self, hash: &str) -> Result<(), IndexStoreError> {
+        sqlx::query("UPDATE block SET hash = $2 WHERE height = $1 AND hash IS NULL")
+            .bind(to_column(self.newest.place.height))
+            .bind(hash)
+            .execute(&mut **self.transaction.lock().await)
+            .await?;
+        self.newest.hash = Some(hash.to_owned());
+        Ok(())
     }
 
     /// The store with the blocks that were written so far.
@@ -149,11 +191,12 @@ impl BlockBatch {
     /// Writes a block. A block that is already stored is left unchanged, so a writer that does not know whether its last attempt
     /// was committed can repeat it. Returns whether it was written.
     pub async fn write(&mut self, block: &BlockWrite) -> Result<bool, IndexStoreError> {
-        if self.checkpoint.height >= block.height {
+        if self.newest.place.height >= block.height {
             return Ok(false);
         }
         self.transaction.lock().await.write(block).await?;
-        self.checkpoint = Checkpoint { height: block.height, time: block.time };
+        let place = Checkpoint { height: block.height, time: block.time };
+        self.newest = StoredBlock { place, hash: block.hash.clone() };
         Ok(true)
     }
 
@@ -171,6 +214,16 @@ async fn read_checkpoint(connection: &mut AnyConnection) -> Result<Checkpoint, I
     let sql = "SELECT height, time FROM block WHERE height = (SELECT MAX(height) FROM block)";
     let row = sqlx::query(sql).fetch_optional(connection).await?;
     row.map_or_else(|| Ok(Checkpoint::default()), |row| parse_block(&row))
+}
+
+async fn read_newest_block(connection: &mut AnyConnection) -> Result<StoredBlock, IndexStoreError> {
+    let sql = "SELECT height, time, hash FROM block WHERE height = (SELECT MAX(height) FROM block)";
+    let row = sqlx::query(sql).fetch_optional(connection).await?;
+    row.map_or_else(|| Ok(StoredBlock::default()), |row| parse_stored_block(&row))
+}
+
+fn parse_stored_block(row: &sqlx::any::AnyRow) -> Result<StoredBlock, IndexStoreError> {
+    Ok(StoredBlock { place: parse_block(row)?, hash: row.try_get(2)? })
 }
 
 fn parse_block(row: &sqlx::any::AnyRow) -> Result<Checkpoint, IndexStoreError> {

@@ -32,7 +32,7 @@ pub(in crate::store) struct BlockTransaction {
     events: EventRows,
     activity: ActivityRows,
     measures: MeasureRows,
-    blocks: RowInsert<2>,
+    blocks: RowInsert<3>,
     waiting: usize,
 }
 
@@ -71,7 +71,7 @@ impl BlockTransaction {
             events: EventRows::new(),
             activity: ActivityRows::new(),
             measures: MeasureRows::new(),
-            blocks: RowInsert::new("block (height, time)"),
+            blocks: RowInsert::new("block (height, time, hash)"),
             waiting: 0,
         }
     }
@@ -88,7 +88,11 @@ impl BlockTransaction {
         self.events.write(block.height, &block.events)?;
         self.activity.write(connection, at, &block.activity).await?;
         self.measures.write(connection, at, &block.deltas).await?;
-        self.blocks.push([to_column(block.height).into(), time_to_column(block.time).into()]);
+        self.blocks.push([
+            to_column(block.height).into(),
+            time_to_column(block.time).into(),
+            block.hash.clone().into(),
+        ]);
         // An event has a few routes, and a change of measures may open buckets.
         let of_stats = block.deltas.changes().count() + block.schedule.len();
         self.waiting += 1 + block.changes.len() + 4 * block.events.len() + block.activity.len() + of_stats;

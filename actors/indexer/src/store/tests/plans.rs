@@ -160,6 +160,7 @@ async fn run_all_statements(store: &IndexStore) {
     let block = BlockWrite {
         height: ROWS,
         time: i128::from(ROWS) * 1_000_000_000,
+        hash: None,
         changes: vec![change(Some(7)), change(None)],
         events: Vec::new(),
         activity: vec![activity],
