@@ -1,10 +1,10 @@
-//! `svc indexer`: the indexer, configured by the environment, and the inspections of its nodes and its store.
+//! `svc indexer`: the indexer, configured by the environment, the inspections of its nodes and its store, and the rollback of its store.
 
-use std::time::Duration;
+use std::{io::Write, time::Duration};
 
 use anyhow::Context;
 use clap::Subcommand;
-use svc_indexer::{Indexer, IndexerConfig, IndexerError, check_start, verify_index};
+use svc_indexer::{Indexer, IndexerConfig, IndexerError, check_start, roll_back_index, verify_index};
 use svc_kit::backoff::Backoff;
 
 use super::output::{OutputForm, print_content};
@@ -23,8 +23,19 @@ pub enum IndexerCommand {
         #[arg(long)]
         height: Option<u64>,
     },
+    /// Removes the blocks above a height, which the chain does not have any more. The indexer must be stopped. One that was interrupted is
+    /// repeated.
+    Rollback {
+        /// Newest height to keep: one that the chain and the index both have.
+        #[arg(long, value_name = "HEIGHT")]
+        to: u64,
+    },
     /// Names the height at which an empty store would begin, and everything that it would lack.
     Check,
+}
+
+fn print_progress(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// Longest wait for open connections after a stop signal.
@@ -40,6 +51,11 @@ pub(super) async fn inspect(
         IndexerCommand::Check => {
             let check = check_start(&settings.indexer).await?;
             print_content(&serde_json::to_value(&check)?, OutputForm::chosen(as_json, false))
+        }
+        IndexerCommand::Rollback { to } => {
+            let progress = |height| print_progress(&format!("the index is at block {height}, on the way to {to}"));
+            let done = roll_back_index(&settings.indexer.database, to, progress).await?;
+            print_content(&serde_json::to_value(&done)?, OutputForm::chosen(as_json, false))
         }
         IndexerCommand::Verify { height } => {
             let found = verify_index(&settings.indexer, height).await?;

@@ -44,7 +44,9 @@ mod store;
 mod trust;
 
 pub use block::is_known_event_type;
-pub use boot::{Indexer, IndexerConfig, IndexerError, StartCheck, check_start, verify_index};
+pub use boot::{
+    Indexer, IndexerConfig, IndexerError, Rollback, StartCheck, check_start, roll_back_index, verify_index,
+};
 pub use derive::did_forms::normalize_did;
 pub use follower::{FollowerState, LastError};
 pub use hub::{

@@ -7,6 +7,7 @@
 //! open has lost commits: the writer then refuses everything that follows.
 
 mod batch;
+mod claim;
 mod database;
 mod engine;
 mod error;
@@ -19,6 +20,7 @@ mod tests;
 mod writer;
 
 pub use batch::{BatchValue, StatementBatch};
+pub use claim::{ClaimError, StoreClaim};
 pub use database::{AnyDatabase, DatabaseSettings, Durability, OpenError, TableMigration, migrate, sqlite_file};
 pub use engine::StoreEngine;
 pub use error::StoreError;

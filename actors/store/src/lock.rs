@@ -135,7 +135,7 @@ impl Drop for StoreLock {
     }
 }
 
-fn lock_path(database: &Path) -> PathBuf {
+pub(crate) fn lock_path(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(".lock");
     name.into()

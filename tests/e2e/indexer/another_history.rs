@@ -6,12 +6,13 @@ use axum::{Router, body::Bytes, extract::State, http::header::CONTENT_TYPE, rout
 use serde_json::Value;
 use svc::network::ChainAndIndexer;
 use svc_devnet::{Devnet, DevnetConfig, node::Node};
-use svc_indexer::IndexerConfig;
+use svc_indexer::{IndexerConfig, read_endpoints, verify_index};
 use svc_net::upstream::UpstreamOrigins;
 use tempfile::TempDir;
 
 use super::{
-    IndexerReplica, await_indexed, config, produce_blocks, read_at, read_ok, read_ok_at, start_chain_and_indexer,
+    IndexerReplica, MARKETPLACE_SCENARIO, await_indexed, config, produce_blocks, pruned_state::store_digests, read_at,
+    read_ok, read_ok_at, read_shapes::send_sample, start_chain_and_indexer,
 };
 use crate::e2e::harness::poll_until;
 
@@ -65,7 +66,11 @@ struct Grounds {
 
 impl Grounds {
     async fn new() -> Self {
-        let chain = start_chain_and_indexer("corporation").await;
+        Self::with_scenario("corporation").await
+    }
+
+    async fn with_scenario(scenario: &str) -> Self {
+        let chain = start_chain_and_indexer(scenario).await;
         produce_blocks(&chain, 60).await;
         Self { chain, directory: tempfile::tempdir().expect("a directory") }
     }
@@ -194,6 +199,85 @@ async fn the_node_whose_blocks_follow_is_read_though_the_other_one_is_taller() {
         make_blocks(node, 2);
         await_indexed(&replica.origin, top + 5).await;
     }
+}
+
+/// Without the verdicts in an answer: an indexer judges no height before its own start.
+fn without_verdicts(mut body: Value) -> Value {
+    if let Some(object) = body.as_object_mut() {
+        object.remove("trust_data");
+        object.values_mut().for_each(|value| *value = without_verdicts(value.take()));
+    }
+    if let Some(rows) = body.as_array_mut() {
+        rows.iter_mut().for_each(|value| *value = without_verdicts(value.take()));
+    }
+    body
+}
+
+fn roll_back(grounds: &Grounds, to: u64) -> std::process::Output {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_svc"));
+    command.env_clear().args(["indexer", "rollback", "--json", "--to", &to.to_string()]);
+    command.env("SVC_RPC", grounds.node().origin()).env("SVC_INDEXER_DB", grounds.config("http://unused").database);
+    command.output().expect("runs")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_rollback_every_answer_is_that_of_a_fresh_index() {
+    let grounds = Grounds::with_scenario(MARKETPLACE_SCENARIO).await;
+    let common = newest(grounds.node());
+    store_digests(&grounds.chain.devnet, 1..21).await;
+    let replica = grounds.index().await;
+    let (node, top) = (grounds.node(), newest(grounds.node()));
+    node.go_back(common).expect("goes back");
+    store_digests(&grounds.chain.devnet, 15..30).await;
+    make_blocks(node, 20);
+    await_stop(&replica.origin).await;
+    let refused = roll_back(&grounds, common);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("stop the indexer first"), "{words}");
+    drop(replica);
+    let done = loop {
+        let output = roll_back(&grounds, common);
+        let is_in_use = String::from_utf8_lossy(&output.stderr).contains("stop the indexer first");
+        // The indexer lets go of its store once its last task has ended.
+        if !is_in_use {
+            break output;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert!(done.status.success(), "{done:?}");
+    let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!((&report["from"], &report["to"]), (&top.into(), &common.into()), "{report}");
+    assert!(String::from_utf8_lossy(&done.stderr).contains(&format!("the index is at block {common}")), "{done:?}");
+
+    let replica = grounds.index().await;
+    assert_eq!(health(&replica.origin).await, 200);
+    let fresh = IndexerReplica::launch(IndexerConfig::new(node.origin(), "sqlite::memory:")).await;
+    await_indexed(&fresh.origin, newest(node)).await;
+    for endpoint in read_endpoints().expect("the table of reads") {
+        // The state of the indexer is of the moment.
+        let operation = endpoint.operation.as_str();
+        if operation.starts_with("vt.") || operation.starts_with("indexer.get") {
+            continue;
+        }
+        for at in [newest(node), common + 1, common, common / 2] {
+            let [rolled, fresh] = [
+                send_sample(&replica.origin, endpoint, &grounds.chain, Some(at)).await,
+                send_sample(&fresh.origin, endpoint, &grounds.chain, Some(at)).await,
+            ];
+            let [rolled, fresh] = [rolled, fresh].map(|answer| (answer.status, without_verdicts(answer.body)));
+            assert_eq!(rolled, fresh, "{} at {at}", endpoint.path);
+        }
+    }
+    for height in common - 2..=newest(node) {
+        for path in ["/v4/indexer/changes", "/v4/indexer/block-height"] {
+            let read = async |origin: &str| read_ok_at(origin, path, Some(height)).await;
+            assert_eq!(read(&replica.origin).await, read(&fresh.origin).await, "{path} at {height}");
+        }
+    }
+    let events = "/v4/indexer/events?after_block_height=1&limit=500";
+    assert_eq!(read_ok(&replica.origin, events).await, read_ok(&fresh.origin, events).await);
+    let found = verify_index(&grounds.config(node.origin()), None).await.expect("compared");
+    assert_eq!(found.difference_count, 0, "{:#?}", found.differences);
 }
 
 /// Chooses the node for a request by the height that it names.

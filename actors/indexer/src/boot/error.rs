@@ -57,7 +57,18 @@ pub enum IndexerError {
     },
     /// The store has no block.
     #[error("the store has no block yet")]
-    NothingToVerify,
+    NoBlock,
+    /// The store does not have the hash of a block, so that the blocks above it cannot be compared with it.
+    #[error(
+        "the store has no hash of block {height}{}",
+        .oldest.map_or_else(String::new, |oldest| format!(": its oldest one is of block {oldest}; roll back to that height at most, or use a new database"))
+    )]
+    NoHash {
+        /// The height.
+        height: u64,
+        /// Oldest height with a hash.
+        oldest: Option<u64>,
+    },
     /// The store does not have a height.
     #[error("the store has the heights {oldest} to {newest}, not {height}")]
     NotIndexed {

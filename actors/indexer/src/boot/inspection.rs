@@ -88,7 +88,7 @@ pub async fn verify_index(config: &IndexerConfig, height: Option<u64>) -> Result
     assert_same_chain(&node, &store).await?;
     let heights = store.oldest_and_newest_block().await?;
     let (Some((oldest, _)), Some((newest, _))) = (heights.first(), heights.last()) else {
-        return Err(IndexerError::NothingToVerify);
+        return Err(IndexerError::NoBlock);
     };
     let height = height.unwrap_or(*newest);
     if !(*oldest..=*newest).contains(&height) {

@@ -8,7 +8,7 @@ use crate::store::{StoredBlock, iso_millis};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the node has another history: block {height} of the index is {stored}, and the node's is {found}; configure a node with \
-     the history of the index, or use a new database"
+     the history of the index, or run `svc indexer rollback --to H` with the newest height H that both have"
 )]
 pub struct HistoryMismatch {
     /// The height.

@@ -1,6 +1,6 @@
 //! Failures of the store.
 
-use svc_store::{OpenError, StoreError};
+use svc_store::{ClaimError, OpenError, StoreError};
 
 /// A failure of the store, or a database that this indexer must not use.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,9 @@ pub enum IndexStoreError {
     /// The database or its tables cannot be opened.
     #[error("database: {0}")]
     Open(#[from] OpenError),
+    /// Another process uses the database, or its lock cannot be taken.
+    #[error("database: {0}")]
+    Claim(#[from] ClaimError),
     /// The database belongs to another chain.
     #[error("the database holds chain {stored:?}, the node runs {node:?}; use another database")]
     ChainMismatch {

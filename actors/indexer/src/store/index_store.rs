@@ -7,7 +7,7 @@ use std::{
 
 use futures::future::BoxFuture;
 use sqlx::{Any, AnyConnection, AnyPool, Row, pool::PoolConnection};
-use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreWriter, TableMigration};
+use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreClaim, StoreWriter, TableMigration};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{chain::entity_kind::EntityKind, error::IndexStoreError};
@@ -42,6 +42,7 @@ pub struct IndexStore {
     source: StoreSource,
     pub(super) writer: StoreWriter<Any>,
     database: AnyDatabase,
+    claim: Arc<StoreClaim>,
 }
 
 /// Where a store reads.
@@ -99,11 +100,20 @@ impl DerefMut for StoreConnection<'_> {
 impl IndexStore {
     /// Opens the database, creates its tables, and claims it for a chain. Fails when it belongs to another chain.
     pub async fn open(url: &str, chain_id: &str) -> Result<Self, IndexStoreError> {
-        let database = AnyDatabase::open(url, &SETTINGS).await?;
-        let (source, writer) = (StoreSource::Pool(database.reader.clone()), database.writer.clone());
-        let store = Self { source, writer, database };
+        let store = Self::open_claimed(url, StoreClaim::shared(url).await?).await?;
         store.claim_chain(chain_id).await?;
         Ok(store)
+    }
+
+    /// Opens the database of any chain for this process alone. Fails while another process uses it.
+    pub async fn open_alone(url: &str) -> Result<Self, IndexStoreError> {
+        Self::open_claimed(url, StoreClaim::alone(url).await?).await
+    }
+
+    async fn open_claimed(url: &str, claim: StoreClaim) -> Result<Self, IndexStoreError> {
+        let database = AnyDatabase::open(url, &SETTINGS).await?;
+        let (source, writer) = (StoreSource::Pool(database.reader.clone()), database.writer.clone());
+        Ok(Self { source, writer, database, claim: Arc::new(claim) })
     }
 
     /// Returns the same store on the connection that is reserved for writes.
@@ -136,6 +146,7 @@ impl IndexStore {
     /// Closes every connection. SQLite then merges its write-ahead log into the database file.
     pub async fn close(&self) {
         self.database.close().await;
+        self.claim.release().await;
     }
 
     /// Whether the store has every entity of its first height: it was begun by a release that reads them, or compared with a node.

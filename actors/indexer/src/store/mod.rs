@@ -8,6 +8,7 @@ mod chain;
 mod columns;
 mod error;
 mod index_store;
+mod rollback;
 mod row_insert;
 #[cfg(test)]
 mod tests;

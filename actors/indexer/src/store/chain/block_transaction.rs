@@ -28,7 +28,7 @@ const MAX_WAITING: usize = if cfg!(test) { 12 } else { 1_024 };
 pub(in crate::store) struct BlockTransaction {
     transaction: StoreTransaction<Any>,
     entities: EntityRows,
-    schedule: RowInsert<3>,
+    schedule: RowInsert<4>,
     events: EventRows,
     activity: ActivityRows,
     measures: MeasureRows,
@@ -67,7 +67,10 @@ impl BlockTransaction {
         Self {
             transaction,
             entities: EntityRows::new(),
-            schedule: RowInsert::with_ending("schedule (due, kind, id)", "ON CONFLICT (due, kind, id) DO NOTHING"),
+            schedule: RowInsert::with_ending(
+                "schedule (due, kind, id, height)",
+                "ON CONFLICT (due, kind, id) DO NOTHING",
+            ),
             events: EventRows::new(),
             activity: ActivityRows::new(),
             measures: MeasureRows::new(),
@@ -83,7 +86,12 @@ impl BlockTransaction {
             self.entities.write(connection, block.height, change).await?;
         }
         for ScheduledChange { due, kind, id } in &block.schedule {
-            self.schedule.push([time_to_column(*due).into(), kind.as_str().into(), to_column(*id).into()]);
+            self.schedule.push([
+                time_to_column(*due).into(),
+                kind.as_str().into(),
+                to_column(*id).into(),
+                to_column(block.height).into(),
+            ]);
         }
         self.events.write(block.height, &block.events)?;
         self.activity.write(connection, at, &block.activity).await?;

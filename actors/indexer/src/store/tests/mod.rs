@@ -5,6 +5,7 @@ use super::*;
 mod curves;
 mod migration;
 mod plans;
+mod rollback;
 
 async fn every_height_keeps_its_own_version(url: &str) {
     let store = IndexStore::open(url, "c").await.expect("opens");
