@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{Router, body::Bytes, extract::State, http::header::CONTENT_TYPE, routing::post};
 use serde_json::Value;
+use sqlx::{Connection, Row, SqliteConnection};
 use svc::network::ChainAndIndexer;
 use svc_devnet::{Devnet, DevnetConfig, node::Node};
 use svc_indexer::{IndexerConfig, read_endpoints, verify_index};
@@ -162,6 +163,30 @@ async fn a_chain_begun_once_more_under_the_same_id_is_noticed() {
     let replica = IndexerReplica::launch(grounds.config(node.origin())).await;
     assert_names_both(&await_stop(&replica.origin).await, 3, &stored, &hash_at(node, 3));
     assert_eq!(indexed_height(&replica.origin).await, top);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_without_hashes_learns_the_newest_one_where_times_agree() {
+    let grounds = Grounds::new().await;
+    drop(grounds.index().await);
+    let (node, top) = (grounds.node(), newest(grounds.node()));
+    let file = grounds.directory.path().join("index.db");
+    let mut store = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.expect("connects");
+    sqlx::raw_sql("UPDATE block SET hash = NULL").execute(&mut store).await.expect("as the last release wrote it");
+    make_blocks(node, 2);
+    drop(grounds.index().await);
+    let known = sqlx::query("SELECT hash FROM block WHERE hash IS NOT NULL ORDER BY height");
+    let known = known.fetch_all(&mut store).await.expect("read");
+    let known: Vec<String> = known.iter().map(|row| row.try_get(0).expect("a hash")).collect();
+    assert_eq!(known, [top, top + 1, top + 2].map(|height| hash_at(node, height)), "and those of the blocks after it");
+    // The times of another history differ.
+    sqlx::raw_sql("UPDATE block SET hash = NULL").execute(&mut store).await.expect("as the last release wrote it");
+    node.go_back(top - 5).expect("goes back");
+    make_blocks(node, 10);
+    let replica = IndexerReplica::launch(grounds.config(node.origin())).await;
+    let words = await_stop(&replica.origin).await;
+    assert!(words.contains(&format!("block {} of the index is of 2026-", top + 2)), "{words}");
+    assert_eq!(indexed_height(&replica.origin).await, top + 2);
 }
 
 /// A second devnet with the same blocks.
