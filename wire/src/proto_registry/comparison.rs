@@ -98,7 +98,7 @@ const PACKED: [(&str, &[&str]); 4] = [
 ];
 const DECISION_POLICIES: [&str; 2] =
     ["cosmos.group.v1.ThresholdDecisionPolicy", "cosmos.group.v1.PercentageDecisionPolicy"];
-/// The description of what the node lacks.
+/// The description of a field or message that the node lacks.
 const MISSING: &str = "missing";
 /// Fields of the envelope that this program never sets.
 const NEVER_SENT: [&str; 1] = ["cosmos.tx.v1beta1.AuthInfo.tip"];

@@ -103,9 +103,7 @@ impl ActorBehaviour for Follower {
             }
             Msg::HistoriesCompared { stop, is_new } => state.histories_compared(stop, is_new),
             Msg::Fetched { generation, .. } if generation != state.core.generation() => Vec::new(),
-            Msg::Fetched { height, result: Ok(fetched), .. } => {
-                state.core.block_fetched(height, Arc::new(*fetched))
-            }
+            Msg::Fetched { height, result: Ok(fetched), .. } => state.core.block_fetched(height, Arc::new(*fetched)),
             Msg::Fetched { height, result: Err(error), .. } => {
                 metrics::record_indexer_failure(BlockStage::Fetch);
                 state.record_failure(height, &error);

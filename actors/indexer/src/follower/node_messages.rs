@@ -54,7 +54,7 @@ impl NodeMessages {
             Ok(read) => self.with(|known| {
                 let has_others = known.registry.file_descriptors() != read.registry.file_descriptors();
                 if known.version == read.version && !has_others {
-                    // Its parameters are those that events have told of.
+                    // Its parameters are those that events have announced.
                     *known = Known { params_behind: known.params_behind, ..read };
                     return;
                 }

@@ -292,7 +292,7 @@ async fn become_trusted_with(
     }
 
     // A schema that is added later is presented by the same command.
-    create_schema(&world, &ecosystem, EssentialCredential::Organization, (&did, 180)).await;
+    create_schema(&world, &ecosystem, EssentialCredential::Organization.schema(), (&did, 180)).await;
     world.network.devnet.node.advance_clock(Duration::from_secs(120));
     let (is_ok, shown) = home.init(&world, &[]).await;
     assert!(is_ok, "{shown}");
