@@ -60,6 +60,10 @@ struct SetupStepState {
     setting: Option<String>,
     /// The fact that decides the state.
     reason: String,
+    /// Seconds until the time of the chain ends a waiting step, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    ends_in: Option<u64>,
 }
 
 impl From<SetupStep> for SetupStepState {
@@ -73,6 +77,7 @@ impl From<SetupStep> for SetupStepState {
             message: step.message,
             setting: step.setting,
             reason: step.reason,
+            ends_in: step.ends_in,
         }
     }
 }

@@ -140,8 +140,8 @@ impl NodeRegistry<'_> {
         Ok(Some(SchemaOnChain { schema, ecosystem_did }))
     }
 
-    /// The schemas of the corporation's ecosystems whose DID is the agent's, archived ones too.
-    pub async fn own_schemas(&self) -> Result<Vec<SchemaOnChain>, NodeClientError> {
+    /// The ids of the corporation's ecosystems whose DID is the agent's.
+    pub async fn own_ecosystems(&self) -> Result<Vec<u64>, NodeClientError> {
         let request = QueryListEcosystemsRequest {
             corporation_id: self.0.corporation_id,
             active_gf_only: true,
@@ -151,17 +151,22 @@ impl NodeRegistry<'_> {
         let rpc = ("ec", "ListEcosystems");
         let found: QueryListEcosystemsResponse = self.query(rpc, &request).await?;
         let ecosystems = require_whole(&self.query_path(rpc), found.ecosystems)?;
+        Ok(ecosystems.into_iter().filter(|one| one.did == self.0.did).map(|one| one.id).collect())
+    }
+
+    /// The schemas of the corporation's ecosystems whose DID is the agent's, archived ones too.
+    pub async fn own_schemas(&self) -> Result<Vec<SchemaOnChain>, NodeClientError> {
         let mut schemas = Vec::new();
-        for ecosystem in ecosystems.into_iter().filter(|one| one.did == self.0.did) {
+        for ecosystem_id in self.own_ecosystems().await? {
             let request = QueryListCredentialSchemasRequest {
                 response_max_size: LIST_LIMIT,
-                ecosystem_id: ecosystem.id,
+                ecosystem_id,
                 ..QueryListCredentialSchemasRequest::default()
             };
             let rpc = ("cs", "ListCredentialSchemas");
             let found: QueryListCredentialSchemasResponse = self.query(rpc, &request).await?;
             let found = require_whole(&self.query_path(rpc), found.schemas)?;
-            let own = |schema| SchemaOnChain { schema, ecosystem_did: ecosystem.did.clone() };
+            let own = |schema| SchemaOnChain { schema, ecosystem_did: self.0.did.clone() };
             schemas.extend(found.into_iter().map(own));
         }
         Ok(schemas)

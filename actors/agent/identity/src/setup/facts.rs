@@ -91,13 +91,26 @@ pub(super) struct ParticipantPlace {
     pub siblings: Vec<Participant>,
 }
 
-/// The reason for which a place is not known, and the party that can change it.
+/// The reason for which a place is not known, and the end of that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MissingPlace {
     pub reason: String,
-    /// Whether the operator can change it; otherwise another party.
-    pub is_operators: bool,
-    pub corporation_id: Option<u64>,
+    pub end: GapEnd,
+}
+
+/// The end of the time for which a place is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GapEnd {
+    /// The operator of the agent's corporation changes it.
+    Operator,
+    /// Another party changes it.
+    Other,
+    /// The agent reads it again.
+    NextRead,
+    /// A time of the chain, seconds since the epoch.
+    Time(i64),
+    /// The agent presents the credential of this schema, whose digest the operator stores.
+    Presentation(u64),
 }
 
 /// A credential that the DID needs.
@@ -128,4 +141,8 @@ pub(super) struct SchemaCredentialFacts {
     pub digest: Option<String>,
     /// Whether the node has the digest.
     pub is_anchored: bool,
+    /// Whether the agent presents it.
+    pub is_presented: bool,
+    /// Whether the chain shows the schema as archived.
+    pub is_archived: bool,
 }

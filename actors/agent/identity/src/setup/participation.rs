@@ -20,7 +20,7 @@ use svc_wire::{
 
 use self::situation::Situation;
 use super::{
-    facts::{ParticipantPlace, SetupFacts, WantedParticipant},
+    facts::{GapEnd, MissingPlace, ParticipantPlace, SetupFacts, WantedParticipant},
     options::SetupOptions,
     step::{SetupStep, StepState},
 };
@@ -40,6 +40,19 @@ const LEAD_BLOCKS: u32 = 3;
 const WAY_SECONDS: i64 = 2;
 /// Longest time before an end at which the participant is extended. Of a short participation it is the last third.
 const EXTEND_SECONDS: i64 = 30 * DAY;
+
+/// The first step before a participant can be used; `None` when it can.
+pub(super) fn first_open_step(
+    facts: &SetupFacts,
+    options: &SetupOptions,
+    wanted: &WantedParticipant,
+) -> Option<SetupStep> {
+    let participation = Participation { facts, options, wanted, own: facts.agent.corporation_id };
+    match participation.situation() {
+        Situation::Usable { .. } => None,
+        _ => participation.steps().into_iter().find(|step| step.state != StepState::Done),
+    }
+}
 
 /// The steps towards a participant.
 pub(super) fn participation_steps(
@@ -90,7 +103,8 @@ impl<'a> Participation<'a> {
             Situation::Begins(participant) => {
                 let from = seconds(participant.effective_from.as_ref()).unwrap_or_default();
                 let reason = format!("participant {} begins at {}", participant.id, text(from));
-                vec![SetupStep::new(id, StepState::Waiting, reason).of(self.own, self.own)]
+                let waiting = SetupStep::new(id, StepState::Waiting, reason).of(self.own, self.own);
+                vec![waiting.ending_in(from - self.now())]
             }
             Situation::Ended(participant) => {
                 vec![self.extend(
@@ -145,14 +159,7 @@ impl<'a> Participation<'a> {
         let missing = |reason: String| SetupStep::new(id, StepState::Missing, reason);
         let place = match &self.wanted.place {
             Ok(place) => place,
-            Err(unknown) => {
-                let step = missing(unknown.reason.clone());
-                return match unknown.corporation_id {
-                    Some(corporation_id) => step.of(corporation_id, self.own),
-                    None if unknown.is_operators => step.of(self.own, self.own),
-                    None => step.by_other(),
-                };
-            }
+            Err(unknown) => return self.gap(unknown),
         };
         let ParticipantPlace { schema, validator, .. } = place;
         if self.wanted.role == ParticipantRole::Holder
@@ -190,6 +197,22 @@ impl<'a> Participation<'a> {
         missing(reason)
             .of(self.own, self.own)
             .with_message(if is_open { SELF_CREATE } else { APPLY }, Value::Object(message))
+    }
+
+    /// The step of a place that is not known.
+    fn gap(&self, missing: &MissingPlace) -> SetupStep {
+        let step = |state| SetupStep::new(&self.wanted.id, state, &missing.reason).of(self.own, self.own);
+        match missing.end {
+            GapEnd::Operator => step(StepState::Missing),
+            GapEnd::Other => step(StepState::Missing).by_other(),
+            GapEnd::NextRead => step(StepState::Waiting),
+            GapEnd::Time(at) => step(StepState::Waiting).ending_in(at - self.now()),
+            GapEnd::Presentation(schema) => {
+                let mut credentials = self.facts.schema_credentials.iter();
+                let is_anchored = credentials.any(|one| one.schema_id == schema && one.is_anchored);
+                step(if is_anchored { StepState::Waiting } else { StepState::Missing })
+            }
+        }
     }
 
     /// The rights of the agent's account, as members of a message.

@@ -13,10 +13,10 @@ use svc_wire::{
 };
 
 use super::{
-    facts::{MissingPlace, ParticipantPlace, WantedParticipant},
+    facts::{GapEnd, MissingPlace, ParticipantPlace, WantedParticipant},
     options::SetupOptions,
     place_gap::{PlaceGap, choose},
-    source::{SetupSource, TRIGGER},
+    source::{SESSION, SetupSource, TRIGGER},
 };
 use crate::{
     account_write::WriteStop,
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Messages that the record of an ISSUER lists.
-const ISSUER_MESSAGES: [&str; 2] = ["MsgCreateOrUpdateParticipantSession", "MsgSetParticipantOPToValidated"];
+const ISSUER_MESSAGES: [&str; 2] = [SESSION, "MsgSetParticipantOPToValidated"];
 
 /// The reason for which a participant has no place.
 enum PlaceError {
@@ -68,9 +68,15 @@ impl SetupSource<'_> {
                 Err(PlaceGap::from(self.registry().missing_schema(self.ecosystems, wanted).await).into())
             }
             Err(stop) => {
-                Err(PlaceGap::Unreadable { kind: essential.as_str(), reason: stop.reason().into_owned() }.into())
+                let (kind, reason) = (essential.as_str(), stop.reason().into_owned());
+                Err(PlaceGap::Unreadable { kind, reason, is_own: self.has_own_ecosystem() }.into())
             }
         }
+    }
+
+    /// Whether the agent's DID is that of an ecosystem whose schemas it uses.
+    fn has_own_ecosystem(&self) -> bool {
+        self.ecosystems.contains(&self.account.did)
     }
 
     /// The ISSUER participant of an essential schema.
@@ -116,14 +122,20 @@ impl SetupSource<'_> {
         if let Some(validator) = self.known_validator(participants, ParticipantRole::Issuer, &[id], now).await? {
             return Ok(self.place(schema, validator, ParticipantRole::Issuer).await?);
         }
-        let mut found = usable(self.registry().participants_of(id, role).await?, now);
+        let all = self.registry().participants_of(id, role).await?;
+        let next = next_to_begin(&all, now);
+        let mut found = usable(all, now);
         // Of several roots of one ecosystem the one that lasts longest is as good as each other.
         if role == ParticipantRole::Ecosystem {
             found.sort_by_key(|one| one.effective_until.map_or(i64::MAX, |until| until.seconds));
             found.drain(..found.len().saturating_sub(1));
         }
         let kind = format!("{} participant of schema {id}", role.as_str_name());
-        let validator = choose(found, &kind, "apply to one of them")?;
+        let is_own_root = role == ParticipantRole::Ecosystem && schema.ecosystem_did == self.account.did;
+        let validator = choose(found, &kind, "apply to one of them").map_err(|gap| match gap {
+            PlaceGap::Participant { .. } if next.is_none() && is_own_root => PlaceGap::OwnRoot { schema: id },
+            gap => gap.until(next.as_ref()),
+        })?;
         Ok(self.place(schema, validator, ParticipantRole::Issuer).await?)
     }
 
@@ -176,8 +188,10 @@ impl SetupSource<'_> {
             let place = self.place(schema, validator, ParticipantRole::Holder).await?;
             return Ok(wanted(Ok(place), schemas, issuer.is_some()));
         }
-        let mut found = usable(self.registry().participants_of(id, ParticipantRole::Issuer).await?, now);
-        found.retain(|one| issuer.is_none_or(|issuer| one.did == issuer));
+        let mut all = self.registry().participants_of(id, ParticipantRole::Issuer).await?;
+        all.retain(|one| issuer.is_none_or(|issuer| one.did == issuer));
+        let next = next_to_begin(&all, now);
+        let mut found = usable(all, now);
         if issuer.is_some() {
             found.truncate(1);
         }
@@ -185,9 +199,12 @@ impl SetupSource<'_> {
         let kind = format!("ISSUER participant of schema {id}{of_issuer}");
         let place = match choose(found, &kind, "choose with --apply-to") {
             Ok(validator) => Ok(self.place(source.schema, validator, ParticipantRole::Holder).await?),
-            // The DID becomes that issuer by a step before this one.
-            Err(gap) if is_complete_alone => Err(MissingPlace { is_operators: true, ..gap.into() }),
-            Err(gap) => Err(gap.into()),
+            Err(gap) => {
+                let missing = MissingPlace::from(gap.until(next.as_ref()));
+                // The DID becomes that issuer by a step before this one.
+                let is_own = is_complete_alone && missing.end == GapEnd::Other;
+                Err(if is_own { MissingPlace { end: GapEnd::Operator, ..missing } } else { missing })
+            }
         };
         Ok(wanted(place, schemas, issuer.is_some()))
     }
@@ -240,6 +257,13 @@ impl SetupSource<'_> {
             None => Ok(None),
         }
     }
+}
+
+/// The participant that is the next one to begin.
+fn next_to_begin(found: &[Participant], now: &Timestamp) -> Option<Participant> {
+    let nanos = timestamp::unix_nanos(now);
+    let later = found.iter().filter(|one| state_of(one, nanos) == ParticipantState::Future);
+    later.min_by_key(|one| one.effective_from.as_ref().map(timestamp::unix_nanos)).cloned()
 }
 
 /// The participants that are active at the node.

@@ -7,10 +7,11 @@ use svc_wire::timestamp;
 use super::{
     facts::{AccountFacts, CredentialFacts, CredentialProgress, SchemaCredentialFacts, SetupFacts},
     options::SetupOptions,
-    participation::participation_steps,
-    step::{Setup, SetupStep, StepState},
+    participation::{first_open_step, participation_steps},
+    source::SESSION,
+    step::{Setup, SetupStep, StepActor, StepState},
 };
-use crate::credential_settings::ClaimProblem;
+use crate::credential_settings::{ClaimProblem, plain_name};
 
 /// Compares the node with the needs of the DID.
 pub(super) fn plan(facts: &SetupFacts, options: &SetupOptions) -> Setup {
@@ -24,7 +25,7 @@ pub(super) fn plan(facts: &SetupFacts, options: &SetupOptions) -> Setup {
         let own = facts.agent.corporation_id;
         steps
             .extend(credential.claims.iter().enumerate().map(|(place, one)| claim_step(credential, (place, one), own)));
-        steps.push(credential_step(credential, own));
+        steps.push(credential_step(credential, own, open_step(&steps, &credential.name, (facts, options)).as_ref()));
     }
     steps.extend(facts.schema_credentials.iter().map(|one| schema_step(one, facts)));
     Setup { steps }
@@ -91,7 +92,21 @@ fn claim_step(credential: &CredentialFacts, (place, problem): (usize, &ClaimProb
     SetupStep { setting: Some(problem.setting.clone()), ..step }
 }
 
-fn credential_step(credential: &CredentialFacts, own: u64) -> SetupStep {
+/// The first step before the agent can issue a credential to itself.
+fn open_step(
+    steps: &[SetupStep],
+    credential: &str,
+    (facts, options): (&SetupFacts, &SetupOptions),
+) -> Option<SetupStep> {
+    let open = |id: &str| steps.iter().find(|step| step.id == id && step.state != StepState::Done).cloned();
+    let issuer = format!("{}-issuer", plain_name(credential));
+    let issuer = facts.wanted.iter().find(|wanted| wanted.id == issuer);
+    let of_issuer = issuer.and_then(|wanted| first_open_step(facts, options, wanted));
+    open("account").or(of_issuer).or_else(|| open("fees")).or_else(|| open(&format!("message-{SESSION}")))
+}
+
+/// The step of a credential. `open` is the first one before it that is not done.
+fn credential_step(credential: &CredentialFacts, own: u64, open: Option<&SetupStep>) -> SetupStep {
     let id = format!("{}-credential", credential.name);
     match &credential.state {
         CredentialProgress::Presented(until) => {
@@ -103,7 +118,16 @@ fn credential_step(credential: &CredentialFacts, own: u64) -> SetupStep {
             let reason = "the agent issues it once its claims can be signed: the steps before name the settings";
             SetupStep::new(id, StepState::Missing, reason).of(own, own)
         }
-        CredentialProgress::Issuing(reason) => SetupStep::new(id, StepState::Waiting, reason).of(own, own),
+        CredentialProgress::Issuing(reason) => match open {
+            // The agent has seen less than the node shows now.
+            None => SetupStep::new(id, StepState::Waiting, reason).of(own, own).by_agent(),
+            Some(open) => {
+                let ends_alone = open.state == StepState::Waiting && open.by == StepActor::Operator;
+                let state = if ends_alone { StepState::Waiting } else { StepState::Missing };
+                let reason = format!("the agent issues it once {} is done", open.id);
+                SetupStep { ends_in: open.ends_in, ..SetupStep::new(id, state, reason).of(own, own) }
+            }
+        },
         CredentialProgress::Awaited { issuer, corporation_id } => {
             let issuer = issuer.as_deref().unwrap_or("the issuer of the HOLDER participant");
             let reason = format!(
@@ -119,11 +143,18 @@ fn credential_step(credential: &CredentialFacts, own: u64) -> SetupStep {
 fn schema_step(one: &SchemaCredentialFacts, facts: &SetupFacts) -> SetupStep {
     let own = facts.agent.corporation_id;
     let id = format!("schema-{}", one.name);
-    if one.is_anchored {
+    let waiting = |reason| SetupStep::new(&id, StepState::Waiting, reason).of(own, own).by_agent();
+    if one.is_archived {
+        return waiting("the schema is archived: the agent takes its credential away");
+    }
+    if one.is_presented {
         return SetupStep::new(id, StepState::Done, "the digest of its credential is at the node").of(own, own);
     }
+    if one.is_anchored {
+        return waiting("the digest of its credential is at the node: the agent presents it");
+    }
     let Some(digest) = &one.digest else {
-        return SetupStep::new(id, StepState::Waiting, "the agent signs its credential").of(own, own);
+        return waiting("the agent signs its credential");
     };
     let message = json!({"digest": digest, "idempotency_key": facts.step_key(&id, digest)});
     SetupStep::new(id, StepState::Missing, "the digest of its credential is to be stored")

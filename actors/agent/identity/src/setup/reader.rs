@@ -26,7 +26,7 @@ use crate::{
     account_write::WriteStop,
     credential_settings::{CredentialForm, CredentialMode, MAX_SCHEMAS},
     grant::{read_authorizations, read_corporation_account},
-    registry::name_of,
+    registry::{SchemaOnChain, name_of},
 };
 
 /// Compares the needs of the DID with the node.
@@ -78,18 +78,22 @@ impl SetupSource<'_> {
         &self,
         held: &[StoredCredential],
     ) -> Result<Vec<SchemaCredentialFacts>, WriteStop> {
+        let on_chain = self.registry().own_schemas().await?;
         let mut found = Vec::new();
         for one in held.iter().filter(|one| one.kind == CredentialKind::Schema) {
-            let is_anchored =
-                one.state == CredentialState::Anchored || self.registry().anchored_at(&one.digest).await?.is_some();
+            let is_presented = one.state == CredentialState::Anchored;
+            let is_anchored = is_presented || self.registry().anchored_at(&one.digest).await?.is_some();
+            let is_it = |known: &&SchemaOnChain| known.schema.id == one.schema_id;
+            let is_archived = on_chain.iter().find(is_it).is_some_and(|known| known.schema.archived.is_some());
             found.push(SchemaCredentialFacts {
                 schema_id: one.schema_id,
                 name: one.name.clone(),
                 digest: Some(self.account.access.anchored(&one.digest)),
                 is_anchored,
+                is_presented,
+                is_archived,
             });
         }
-        let on_chain = self.registry().own_schemas().await?;
         let in_use = on_chain.iter().filter(|one| one.schema.archived.is_none()).take(MAX_SCHEMAS);
         let in_use = in_use.map(|one| one.schema.id);
         let unsigned: Vec<u64> = in_use.filter(|id| found.iter().all(|known| known.schema_id != *id)).collect();
@@ -98,6 +102,8 @@ impl SetupSource<'_> {
             name: schema_id.to_string(),
             digest: None,
             is_anchored: false,
+            is_presented: false,
+            is_archived: false,
         }));
         Ok(found)
     }

@@ -13,6 +13,9 @@ use crate::{
 /// The message that the record of a HOLDER lists.
 pub(super) const TRIGGER: &str = "MsgTriggerResolver";
 
+/// The message that anchors a credential.
+pub(super) const SESSION: &str = "MsgCreateOrUpdateParticipantSession";
+
 /// The agent's account, its settings, and the state of its credentials.
 pub(crate) struct SetupSource<'a> {
     pub account: &'a WritingAccount,

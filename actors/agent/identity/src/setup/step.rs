@@ -62,6 +62,10 @@ pub struct SetupStep {
     pub setting: Option<String>,
     /// The fact that decides the state.
     pub reason: String,
+    /// Seconds until it ends, where the time of the chain ends it.
+    pub ends_in: Option<u64>,
+    /// Whether the agent's next look at the node ends it.
+    pub(super) is_agents: bool,
 }
 
 impl SetupStep {
@@ -75,6 +79,8 @@ impl SetupStep {
             message: None,
             setting: None,
             reason: reason.into(),
+            ends_in: None,
+            is_agents: false,
         }
     }
 
@@ -87,6 +93,16 @@ impl SetupStep {
     /// The step that is not the corporation's, where the registry names none.
     pub(super) fn by_other(self) -> Self {
         Self { by: StepActor::Other, corporation_id: None, ..self }
+    }
+
+    /// The step that the chain's time ends after so many seconds.
+    pub(super) fn ending_in(self, seconds: i64) -> Self {
+        Self { ends_in: Some(u64::try_from(seconds).unwrap_or_default()), ..self }
+    }
+
+    /// The step that the agent's next look at the node ends.
+    pub(super) fn by_agent(self) -> Self {
+        Self { is_agents: true, ..self }
     }
 
     pub(super) fn with_message(self, tool: &'static str, message: Value) -> Self {
@@ -102,12 +118,9 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Whether a step is left that the agent takes by itself.
+    /// Whether the node shows something to the agent's next look at it that the credentials lack.
     pub(crate) fn has_agent_step(&self) -> bool {
-        self.steps.iter().any(|step| {
-            let is_agents = step.by == StepActor::Operator && step.setting.is_none() && !step.id.ends_with("-issuer");
-            step.state == StepState::Waiting && is_agents
-        })
+        self.steps.iter().any(|step| step.is_agents)
     }
 
     /// Whether nothing is left to do.

@@ -14,14 +14,15 @@ use svc_wire::proto::svc::{
 use super::{
     SetupOptions, SetupStep, StepActor, StepState,
     facts::{
-        AccountFacts, CredentialFacts, CredentialProgress, MissingPlace, ParticipantPlace, SchemaCredentialFacts,
-        SetupFacts, WantedParticipant,
+        AccountFacts, CredentialFacts, CredentialProgress, GapEnd, MissingPlace, ParticipantPlace,
+        SchemaCredentialFacts, SetupFacts, WantedParticipant,
     },
     plan::plan,
 };
 use crate::credential_settings::ClaimProblem;
 
 mod generations;
+mod waits;
 
 const NOW: i64 = 1_800_000_000;
 const DAY: i64 = 86_400;
@@ -121,6 +122,12 @@ fn facts(
     }
 }
 
+/// The signed credential of schema 8.
+fn schema_credential(is_anchored: bool, is_presented: bool) -> SchemaCredentialFacts {
+    let (name, digest) = ("8".to_owned(), Some("sha384-a".to_owned()));
+    SchemaCredentialFacts { schema_id: 8, name, digest, is_anchored, is_presented, is_archived: false }
+}
+
 fn steps(facts: &SetupFacts) -> Vec<SetupStep> {
     plan(facts, &SetupOptions::default()).steps
 }
@@ -154,7 +161,7 @@ fn without_a_participant_the_complete_message_is_there() {
     let [step] = &of_participant(&facts(Ok(place(VALIDATED)), vec![], vec![]))[..] else { panic!("one step") };
     assert_eq!(step.tool, Some("svc.ledger.pp.startParticipantOp"));
     assert!(step.message.as_ref().is_some_and(|message| message.get("effective_from").is_none()));
-    let unknown = MissingPlace { reason: "no root".to_owned(), is_operators: false, corporation_id: None };
+    let unknown = MissingPlace { reason: "no root".to_owned(), end: GapEnd::Other };
     let [step] = &of_participant(&facts(Err(unknown), vec![], vec![]))[..] else { panic!("one step") };
     assert_eq!((step.by, step.tool, step.reason.as_str()), (StepActor::Other, None, "no root"));
 }
@@ -330,23 +337,13 @@ fn account_fees_credentials_and_digests_have_steps() {
     let awaited = CredentialProgress::Awaited { issuer: Some("did:web:chamber".to_owned()), corporation_id: Some(2) };
     let complete = SetupFacts {
         credentials: vec![named("service", CredentialProgress::Presented(Some(NOW + DAY)))],
-        schema_credentials: vec![SchemaCredentialFacts {
-            name: "8".to_owned(),
-            schema_id: 8,
-            digest: Some("sha384-a".to_owned()),
-            is_anchored: true,
-        }],
+        schema_credentials: vec![schema_credential(true, true)],
         ..base()
     };
     assert!(plan(&complete, &SetupOptions::default()).is_complete());
     let waiting = SetupFacts {
         credentials: vec![named("service", CredentialProgress::Issuing("later".to_owned())), named("org", awaited)],
-        schema_credentials: vec![SchemaCredentialFacts {
-            name: "8".to_owned(),
-            schema_id: 8,
-            digest: Some("sha384-a".to_owned()),
-            is_anchored: false,
-        }],
+        schema_credentials: vec![schema_credential(false, false)],
         ..base()
     };
     let found = plan(&waiting, &SetupOptions::default());
