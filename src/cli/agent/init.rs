@@ -19,7 +19,7 @@ use crate::{
     secrets::ProcessSecrets,
     visible_text::visible,
 };
-use svc_peer::AgentApi;
+use svc_peer::{AgentApi, AgentApiError};
 
 /// Pause between two looks at the steps.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -29,6 +29,8 @@ const EARLIER_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 const SENT_AT_ONCE: &str = "sentAtOnce";
 /// The chain's refusal of a participant whose beginning has passed.
 const BEGINS_LATE: &str = "effective_from must be in the future";
+/// The status of an agent that waits for its node.
+const SERVICE_UNAVAILABLE: u16 = 503;
 /// Writes of one step: a key that was given to an earlier write with other times is followed by another.
 const MAX_WRITES: usize = 3;
 
@@ -171,8 +173,9 @@ fn key_of(step: &Value) -> &str {
 
 /// A step that ends by itself: it was sent and its agent's node shows it a little later, or time or the agent ends it.
 fn open_step<'a>(setup: &'a Value, sent: &BTreeMap<String, Sending>) -> Option<&'a Value> {
-    // A setting changes when a person changes it.
-    let is_waiting = |step: &Value| step["state"] == "waiting" && step["setting"].is_null();
+    // A setting changes when a person changes it, and a later time is not waited for.
+    let is_soon = |step: &Value| step["endsIn"].as_u64().is_none_or(|seconds| seconds <= STEP_TIMEOUT.as_secs());
+    let is_waiting = |step: &Value| step["state"] == "waiting" && step["setting"].is_null() && is_soon(step);
     let is_open = |step: &&Value| is_waiting(step) || (step["state"] == "missing" && sent.contains_key(key_of(step)));
     steps(setup).filter(|step| is_account_ready(setup) && step["by"] == "operator").find(is_open)
 }
@@ -189,7 +192,7 @@ pub(crate) async fn take_steps(
     loop {
         // A chain that was slower than its usual pace has refused the short lead.
         let is_late = sent.values().any(|sending| sending.end == SendEnd::Late);
-        let setup = read(is_confirmed && !is_late).await?;
+        let setup = look(async || read(is_confirmed && !is_late).await, progress.has_looked(), &report).await?;
         progress.look(&setup, Instant::now()).iter().for_each(|line| report(line));
         if let Some(step) = next_step(&setup, &sent) {
             let attempts = sent.get(key_of(step)).map_or(1, |earlier| earlier.attempts + 1);
@@ -212,6 +215,46 @@ pub(crate) async fn take_steps(
             }
             Some(_) => return Ok(setup),
         }
+    }
+}
+
+/// Reads the setup, and repeats that as long as its failures pass by themselves: the node of the agent does not answer or, once the agent
+/// has answered (`has_looked`), the agent starts again.
+async fn look(
+    read: impl AsyncFn() -> anyhow::Result<Value>,
+    has_looked: bool,
+    report: &impl Fn(&str),
+) -> anyhow::Result<Value> {
+    let deadline = Instant::now() + STEP_TIMEOUT;
+    let mut next_line = Instant::now();
+    loop {
+        let told = |left: Duration| {
+            report(&format!("the agent compares the steps with the node; waiting for {} s at most", left.as_secs()));
+        };
+        let Some(answer) = await_told(read(), deadline, told).await else {
+            bail!("the agent has not compared the steps with the node within {} s", STEP_TIMEOUT.as_secs());
+        };
+        let now = Instant::now();
+        match answer {
+            Err(error) if passes(&error, has_looked) && now + LOOK_PAUSE < deadline => {
+                if now >= next_line {
+                    let left = (deadline - now).as_secs();
+                    report(&format!("{error:#}; trying again for {left} s at most"));
+                    next_line = now + TELL_PAUSE;
+                }
+                sleep(LOOK_PAUSE).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Whether a failure of the agent's answer may pass by itself.
+fn passes(error: &anyhow::Error, has_looked: bool) -> bool {
+    match error.downcast_ref::<AgentApiError>() {
+        Some(AgentApiError::Refused { status, .. }) => *status == SERVICE_UNAVAILABLE,
+        Some(AgentApiError::Unreachable { .. } | AgentApiError::NoJson { .. }) => has_looked,
+        None => false,
     }
 }
 
@@ -301,9 +344,72 @@ fn print_setup(setup: &Value, as_json: bool) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
+
+    use serde_json::json;
 
     use super::*;
+
+    fn refusal(status: u16) -> anyhow::Error {
+        let (code, message) = ("NOT_READY".to_owned(), "the registry cannot be read".to_owned());
+        AgentApiError::Refused { status, code, message, details: Value::Null, retry_after: None }.into()
+    }
+
+    /// The answer to a look whose reads take so many seconds and end so, and the lines of it.
+    async fn look_at(reads: &[(u64, Option<u16>)]) -> (anyhow::Result<Value>, Vec<String>) {
+        let (lines, count) = (RefCell::new(Vec::new()), Cell::new(0));
+        let read = async || {
+            let (takes, refused) = reads[count.get().min(reads.len() - 1)];
+            count.set(count.get() + 1);
+            sleep(Duration::from_secs(takes)).await;
+            refused.map_or(Ok(json!({"steps": []})), |status| Err(refusal(status)))
+        };
+        let answer = look(read, true, &|line: &str| lines.borrow_mut().push(line.to_owned())).await;
+        (answer, lines.take())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_does_not_answer_is_waited_for_with_a_line_every_ten_seconds() {
+        let (answer, lines) = look_at(&[(25, Some(503)), (0, None)]).await;
+        assert!(answer.is_ok());
+        assert_eq!(
+            lines,
+            [
+                "the agent compares the steps with the node; waiting for 170 s at most",
+                "the agent compares the steps with the node; waiting for 160 s at most",
+                "NOT_READY: the registry cannot be read; trying again for 155 s at most",
+            ]
+        );
+        // Refusals at once are lines every ten seconds too, and end with the last of them.
+        let (answer, lines) = look_at(&[(0, Some(503))]).await;
+        assert!(answer.is_err_and(|error| error.to_string().contains("NOT_READY")));
+        assert_eq!(lines.len(), 18, "{lines:?}");
+        let (answer, lines) = look_at(&[(1_000, None)]).await;
+        assert!(answer.is_err_and(|error| error.to_string().contains("within 180 s")));
+        assert_eq!(lines.len(), 17, "{lines:?}");
+        let (answer, lines) = look_at(&[(0, Some(400)), (0, None)]).await;
+        assert!(answer.is_err() && lines.is_empty(), "a request that is wrong stays so");
+    }
+
+    #[test]
+    fn a_step_is_waited_for_only_while_it_ends_by_itself_and_soon() {
+        let sent = BTreeMap::new();
+        for (step, is_open) in [
+            (json!({"state": "waiting"}), true),
+            (json!({"state": "waiting", "endsIn": 180}), true),
+            (json!({"state": "waiting", "endsIn": 181}), false),
+            (json!({"state": "waiting", "setting": "ECS_CLAIMS_SERVICE_NAME"}), false),
+            (json!({"state": "missing"}), false),
+            (json!({"state": "done"}), false),
+        ] {
+            let mut step = step;
+            step["by"] = "operator".into();
+            let setup = json!({"steps": [step]});
+            assert_eq!(open_step(&setup, &sent).is_some(), is_open, "{setup}");
+        }
+        let others = json!({"steps": [{"state": "waiting", "by": "other"}]});
+        assert!(open_step(&others, &sent).is_none());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_takes_long_is_told_of_every_ten_seconds_until_it_is_given_up() {

@@ -24,6 +24,11 @@ impl SetupProgress {
         Self { states: Vec::new(), changed_at: now, told_at: now }
     }
 
+    /// Whether the steps were seen once.
+    pub fn has_looked(&self) -> bool {
+        !self.states.is_empty()
+    }
+
     /// The lines about the steps that have changed since the last look; none at the first one.
     pub fn look(&mut self, setup: &Value, now: Instant) -> Vec<String> {
         // The times in the messages change with each look.
