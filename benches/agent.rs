@@ -81,7 +81,7 @@ pub async fn launch_at(
                 uses_live_descriptors: false,
             },
             key: AccountKey::from_bytes(&[9; 32]).expect("a key"),
-            journal: JournalPlace { file: journal, min_free_space: 0 },
+            journal: JournalPlace { file: journal, min_free_space: 0.into() },
             tx_timeout: Duration::from_secs(30),
             gas_adjustment: 150,
             resolves_changes: true,

@@ -12,6 +12,7 @@ use crate::{
     config::IndexerServerConfig,
     indexer::{IndexerApi, cross_origin, serve},
     listener::{bind_listener, starting::StartupResponder},
+    settings::indexer::SVC_ESSENTIAL_ECOSYSTEMS,
     shutdown::stop_signal,
 };
 
@@ -49,8 +50,9 @@ pub(super) async fn inspect(
 ) -> anyhow::Result<()> {
     match command {
         IndexerCommand::Check => {
-            let check = check_start(&settings.indexer).await?;
-            print_content(&serde_json::to_value(&check)?, OutputForm::chosen(as_json, false))
+            let mut check = serde_json::to_value(check_start(&settings.indexer).await?)?;
+            check["warnings"] = warnings(&settings.indexer).into();
+            print_content(&check, OutputForm::chosen(as_json, false))
         }
         IndexerCommand::Rollback { to } => {
             let progress = |height| print_progress(&format!("the index is at block {height}, on the way to {to}"));
@@ -66,6 +68,13 @@ pub(super) async fn inspect(
             }
         }
     }
+}
+
+/// Settings that make verdicts useless, in words.
+fn warnings(config: &IndexerConfig) -> Vec<String> {
+    let name = SVC_ESSENTIAL_ECOSYSTEMS.name;
+    let warning = format!("{name} names no ecosystem: no schema is essential, and no DID trusted");
+    Some(warning).filter(|_| config.trust.essential_schemas.is_empty()).into_iter().collect()
 }
 
 /// Starts the indexer as soon as its node answers.
@@ -87,6 +96,9 @@ async fn launch_patiently(config: IndexerConfig) -> Result<Indexer, IndexerError
 
 /// Runs the indexer until a stop signal or until its supervisor gives up, then closes every connection.
 pub(super) async fn run(settings: IndexerServerConfig) -> anyhow::Result<()> {
+    for warning in warnings(&settings.indexer) {
+        tracing::warn!("{warning}");
+    }
     // One future for the whole run: between two of them a signal would be lost.
     let stop = stop_signal()?;
     tokio::pin!(stop);
@@ -128,5 +140,21 @@ pub(super) async fn run(settings: IndexerServerConfig) -> anyhow::Result<()> {
     match end_reason {
         Some(reason) => anyhow::bail!("the indexer has given up: {reason}"),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_trust::EssentialSchemas;
+
+    use super::*;
+
+    #[test]
+    fn the_check_and_the_start_warn_where_no_ecosystem_counts() {
+        let mut config = IndexerConfig::new("http://node:26657", "sqlite::memory:");
+        let warning = "SVC_ESSENTIAL_ECOSYSTEMS names no ecosystem: no schema is essential, and no DID trusted";
+        assert_eq!(warnings(&config), [warning]);
+        config.trust.essential_schemas = EssentialSchemas::default().in_ecosystems(["did:web:ecosystem.example"]);
+        assert!(warnings(&config).is_empty());
     }
 }

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use svc_net::host_policy::HostPolicy;
 use svc_operator::{BootPatience, FeePolicy, OperatorConfig, SetGasPrice, WindowBound};
+use svc_store::MinFreeSpace;
 use svc_wire::{account_key::AccountKey, secret::SecretString};
 use tracing::level_filters::LevelFilter;
 
@@ -112,7 +113,7 @@ fn read_operator<E: Environment>(
     let indexer_timeout = reader.read_millis(chain::SVC_INDEXER_TIMEOUT_MS);
     let refresh_period = reader.read_millis(chain::SVC_CACHE_REFRESH_MS);
     let window = reader.read(chain::SVC_TX_WINDOW, parse_window_bound);
-    let min_free_disk = reader.read_number(chain::SVC_MIN_FREE_DISK);
+    let min_free_disk = read_min_free_disk(reader);
     let (fees, set_price) = fees?;
     Some(OperatorConfig {
         graph,
@@ -137,6 +138,12 @@ fn read_operator<E: Environment>(
         // Services that start together wait for each other; `/healthz` and the status say so meanwhile.
         patience: BootPatience::limited(None),
     })
+}
+
+/// The free bytes that the disks of journal and audit must have, under the name of the setting.
+pub(super) fn read_min_free_disk<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<MinFreeSpace> {
+    let bytes = reader.read_number(chain::SVC_MIN_FREE_DISK)?;
+    Some(MinFreeSpace { bytes, name: chain::SVC_MIN_FREE_DISK.name })
 }
 
 /// The id of the chain and the fee denom, where they are set. A bad one is a problem.

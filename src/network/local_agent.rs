@@ -293,7 +293,7 @@ async fn start(
             allows_plaintext_node: false,
             expected,
             key: AccountKey::from_mnemonic(&account.mnemonic)?,
-            journal: JournalPlace { file: journal, min_free_space: 0 },
+            journal: JournalPlace { file: journal, min_free_space: 0.into() },
             tx_timeout: config.tx_timeout.unwrap_or(TX_TIMEOUT),
             gas_adjustment: 150,
             resolves_changes: is_timed,

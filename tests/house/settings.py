@@ -68,13 +68,9 @@ NAMED_BELOW = {
     "actors/agent/store/src/error.rs": "an error of the store that its command prints",
     "actors/agent/store/src/portable/error.rs": "an error of the store that its command prints",
     "actors/agent/store/src/sealing.rs": "an error of the store that its command prints",
-    "actors/indexer/src/boot/inspection.rs": "a warning in the JSON of a check",
     "actors/indexer/src/ingest/horizon.rs": "the text reaches health, logs and commands through three errors",
-    "actors/indexer/src/trust/actor.rs": "the same warning in the log of a start",
     "actors/net/src/host_policy.rs": "the policy is a copied word in five crates, and its refusal is a reason of verdicts",
     "actors/operator/src/agent_session/admin_client.rs": "a reason within the text of a failed login",
-    "actors/operator/src/write/audit/mod.rs": "the bound is a number without its name",
-    "actors/pipeline/src/journal/store.rs": "the bound is a number without its name",
 }
 
 

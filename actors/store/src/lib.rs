@@ -24,7 +24,7 @@ pub use claim::{ClaimError, StoreClaim};
 pub use database::{AnyDatabase, DatabaseSettings, Durability, OpenError, TableMigration, migrate, sqlite_file};
 pub use engine::StoreEngine;
 pub use error::StoreError;
-pub use free_space::free_space;
+pub use free_space::{MinFreeSpace, free_space};
 pub use group_commit::{GroupTransaction, GroupWriter};
 pub use lock::{LockError, LockHolder, StoreHead, StoreLock};
 pub use writer::{ConnectionCounter, StoreTransaction, StoreWriter};

@@ -8,7 +8,7 @@ use super::store::{AgentPaths, read_secret};
 use crate::{
     config::{
         environment::{Environment, EnvironmentReader},
-        serve::{read_chain_names, read_fees},
+        serve::{read_chain_names, read_fees, read_min_free_disk},
     },
     secrets::ProcessSecrets,
     settings::{
@@ -33,7 +33,7 @@ pub(super) fn read_chain<E: Environment>(
     let tx_timeout = reader.read_millis(chain::SVC_TX_TIMEOUT_MS);
     let resolves_changes = reader.read_flag(agent::SVC_AUTO_TRIGGER_RESOLVER);
     let anchors = reader.read(agent::ANCHOR_DIGESTS, AnchorForm::parse);
-    let min_free_space = reader.read_number(chain::SVC_MIN_FREE_DISK);
+    let min_free_space = read_min_free_disk(reader);
     let (fees, set_price) = fees?;
     let journal = paths?.journal.to_str().map(str::to_owned);
     if journal.is_none() {

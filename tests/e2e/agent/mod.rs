@@ -94,7 +94,7 @@ pub fn chain_config(rpc: &str, corporation_id: u64, directory: &Path, key: Accou
             uses_live_descriptors: false,
         },
         key,
-        journal: JournalPlace { file: journal, min_free_space: 0 },
+        journal: JournalPlace { file: journal, min_free_space: 0.into() },
         tx_timeout: Duration::from_secs(30),
         gas_adjustment: 150,
         resolves_changes: true,

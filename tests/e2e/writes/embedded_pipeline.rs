@@ -115,7 +115,7 @@ impl Account {
             let (mnemonic, origin, chain, journal) = (mnemonic.clone(), origin.clone(), chain.clone(), journal.clone());
             Box::pin(async move {
                 let config = PipelineConfig {
-                    journal: JournalPlace { file: Some(journal), min_free_space: 0 },
+                    journal: JournalPlace { file: Some(journal), min_free_space: 0.into() },
                     ..PipelineConfig::new(chain)
                 };
                 loop {

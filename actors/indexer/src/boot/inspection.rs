@@ -35,8 +35,6 @@ pub struct StartCheck {
     pub free_disk: Option<u64>,
     /// Words about everything that an index of these nodes would lack.
     pub missing: Vec<String>,
-    /// Settings that make verdicts useless, in words.
-    pub warnings: Vec<String>,
 }
 
 /// Asks the nodes for the heights that they still have.
@@ -65,13 +63,7 @@ pub async fn check_start(config: &IndexerConfig) -> Result<StartCheck, IndexerEr
         transaction_index: status.node_info.other.tx_index.clone(),
         free_disk: sqlite_file(&config.database).and_then(|file| free_space(&file)),
         missing,
-        warnings: trust_warnings(config),
     })
-}
-
-fn trust_warnings(config: &IndexerConfig) -> Vec<String> {
-    let warning = "SVC_ESSENTIAL_ECOSYSTEMS names no ecosystem: no schema is essential, and no DID trusted".to_owned();
-    Some(warning).filter(|_| config.trust.essential_schemas.is_empty()).into_iter().collect()
 }
 
 /// Compares every entity of a store with the node, at a height or at the newest of the store. An indexer may use the store meanwhile.

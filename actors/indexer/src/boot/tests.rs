@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use tokio::{sync::oneshot, time::timeout};
 
-use svc_trust::EssentialSchemas;
-
-use super::{Indexer, IndexerConfig, check_start};
+use super::{Indexer, IndexerConfig};
 use crate::fake_node::FakeNode;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -103,17 +101,6 @@ async fn the_drop_of_the_last_handle_stops_the_actors() {
     drop(reader);
     timeout(LIMIT, supervisor.wait_until_ended()).await.expect("the actors stop");
     assert!(hub.join().await.is_err());
-}
-
-#[tokio::test]
-async fn the_check_warns_where_no_ecosystem_is_relied_on() {
-    let node = FakeNode::start(2).await;
-    let mut config = IndexerConfig::new(&node.origin, "sqlite::memory:");
-    let warnings = check_start(&config).await.expect("the node answers").warnings;
-    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
-    assert!(warning.starts_with("SVC_ESSENTIAL_ECOSYSTEMS names no ecosystem"), "{warning}");
-    config.trust.essential_schemas = EssentialSchemas::default().in_ecosystems(["did:web:ecosystem.example"]);
-    assert_eq!(check_start(&config).await.expect("the node answers").warnings, Vec::<String>::new());
 }
 
 #[test]

@@ -64,9 +64,6 @@ impl ActorBehaviour for TrustEvaluator {
         // The evaluations of an earlier incarnation may not have been written.
         args.did_evaluator.forget_evidence();
         let rules = args.did_evaluator.essential_schemas();
-        if rules.is_empty() {
-            tracing::warn!("no schema is essential, and no DID trusted: SVC_ESSENTIAL_ECOSYSTEMS names no ecosystem");
-        }
         if args.write_store.adopt_trust_rules(&rules.fingerprint()).await.map_err(failed)? {
             tracing::info!("the essential schemas are new: every verdict is made again");
         }

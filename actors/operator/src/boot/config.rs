@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
 use svc_pipeline::{ChainExpectation, FeePolicy, SetGasPrice, WindowBound};
+use svc_store::MinFreeSpace;
 use tokio::sync::watch;
 
 use super::error::BootSubject;
@@ -49,7 +50,7 @@ pub struct OperatorConfig {
     /// File of the journal; `None` keeps it in memory.
     pub journal: Option<String>,
     /// Free bytes on the disk of the journal below which nothing is signed.
-    pub min_free_disk: u64,
+    pub min_free_disk: MinFreeSpace,
     /// File of the audit log; `None` keeps the newest records in memory.
     pub audit: Option<String>,
     /// The wait for node and indexer at the start.
@@ -113,7 +114,7 @@ impl OperatorConfig {
             refresh_period: Duration::from_secs(60),
             window: WindowBound::Adaptive,
             journal: None,
-            min_free_disk: 0,
+            min_free_disk: MinFreeSpace::default(),
             audit: None,
             patience: BootPatience::limited(Some(BOOT_TIMEOUT)),
         }

@@ -12,7 +12,7 @@ use std::{
 
 use sqlx::{Row as _, Sqlite, SqliteConnection, SqlitePool, sqlite::SqliteRow};
 use svc_kit::wall_clock;
-use svc_store::{StoreError, StoreHead, StoreLock, StoreTransaction, StoreWriter, free_space};
+use svc_store::{MinFreeSpace, StoreError, StoreHead, StoreLock, StoreTransaction, StoreWriter};
 
 use super::{
     core::JournalEntry,
@@ -64,7 +64,7 @@ pub struct JournalPlace {
     /// Its file; `None` keeps it in memory.
     pub file: Option<String>,
     /// Free bytes on the disk of the file below which nothing is signed.
-    pub min_free_space: u64,
+    pub min_free_space: MinFreeSpace,
 }
 
 /// The database. Clones share it.
@@ -76,7 +76,7 @@ pub struct JournalStore {
     identity: Arc<str>,
     location: Arc<str>,
     max_records: i64,
-    min_free_space: u64,
+    min_free_space: MinFreeSpace,
     loss: Option<JournalLoss>,
     /// Whether some records were restored from blocks.
     has_restored: Arc<AtomicBool>,
@@ -144,11 +144,11 @@ impl JournalStore {
 
     /// The failure that the disk of the journal has less than the least free space.
     pub fn space_shortage(&self) -> Option<JournalFailure> {
-        let free = self.is_on_disk().then(|| free_space(Path::new(&*self.location)))??;
-        (free < self.min_free_space).then(|| JournalFailure {
+        let free = self.is_on_disk().then(|| self.min_free_space.shortage(Path::new(&*self.location)))??;
+        Some(JournalFailure {
             since: wall_clock::now_rfc3339(),
             reason: format!(
-                "{free} bytes are free on the disk of {}, less than SVC_MIN_FREE_DISK={}",
+                "{free} bytes are free on the disk of {}, less than {}",
                 self.location, self.min_free_space
             ),
         })

@@ -20,7 +20,7 @@ use crate::write::{
 };
 
 pub(super) async fn open(file: Option<&str>, owner: &str) -> Result<JournalStore, JournalError> {
-    JournalStore::open(&JournalPlace { file: file.map(str::to_owned), min_free_space: 0 }, owner).await
+    JournalStore::open(&JournalPlace { file: file.map(str::to_owned), min_free_space: 0.into() }, owner).await
 }
 
 pub(super) fn entry(hash: &str, sequence: u64, key: Option<&str>) -> InFlightTx {

@@ -21,7 +21,7 @@ use std::{
 use serde_json::Value;
 use svc_kit::wall_clock;
 use svc_pipeline::{JournalHandle, WriteIntent};
-use svc_store::free_space;
+use svc_store::MinFreeSpace;
 use tokio::time::Instant;
 
 pub use self::{
@@ -45,7 +45,7 @@ pub struct AuditPlace {
     /// Its file; `None` keeps the newest records in memory.
     pub file: Option<String>,
     /// Free bytes on the disk of the file below which no write begins.
-    pub min_free_space: u64,
+    pub min_free_space: MinFreeSpace,
 }
 
 /// The audit. Clones share it.
@@ -54,7 +54,7 @@ pub struct AuditLog(Arc<Mutex<AuditLogState>>);
 
 struct AuditLogState {
     location: Arc<str>,
-    min_free_space: u64,
+    min_free_space: MinFreeSpace,
     file: Option<AuditFile>,
     /// Keeps the hash of the newest line.
     journal: Option<JournalHandle>,
@@ -238,15 +238,11 @@ impl AuditLog {
 impl AuditLogState {
     /// The rest of the disk is for the ends of writes that have begun.
     fn check_space(&self) -> Result<(), AuditError> {
-        let free = self.file.as_ref().and_then(|_| free_space(Path::new(&*self.location)));
-        match free.filter(|free| *free < self.min_free_space) {
+        match self.file.as_ref().and_then(|_| self.min_free_space.shortage(Path::new(&*self.location))) {
             None => Ok(()),
             Some(free) => Err(AuditError {
                 location: self.location.to_string(),
-                reason: format!(
-                    "{free} bytes are free on its disk, less than SVC_MIN_FREE_DISK={}",
-                    self.min_free_space
-                ),
+                reason: format!("{free} bytes are free on its disk, less than {}", self.min_free_space),
             }),
         }
     }

@@ -8,7 +8,7 @@ use svc_test_support::small_disk;
 use super::*;
 
 fn open_file(path: &str, known_head: Option<&str>) -> Result<(AuditLog, Vec<AuditRecord>), AuditError> {
-    AuditLog::open(&AuditPlace { file: Some(path.to_owned()), min_free_space: 0 }, known_head)
+    AuditLog::open(&AuditPlace { file: Some(path.to_owned()), min_free_space: 0.into() }, known_head)
 }
 
 fn intent(id: &str) -> WriteIntent {
@@ -164,11 +164,12 @@ fn without_space_no_write_begins_and_one_that_has_begun_ends() {
     let (audit, _) = open_file(&path, None).expect("opens");
     audit.begin(&intent("a"), Value::Null).expect("written");
     drop(audit);
-    let place = AuditPlace { file: Some(path.clone()), min_free_space: u64::MAX };
+    let place =
+        AuditPlace { file: Some(path.clone()), min_free_space: MinFreeSpace { bytes: u64::MAX, name: "LEAST" } };
     let (audit, left_open) = AuditLog::open(&place, None).expect("opens");
     assert_eq!(left_open.len(), 1);
     let refused = audit.begin(&intent("b"), Value::Null).expect_err("refused").to_string();
-    assert!(refused.contains("SVC_MIN_FREE_DISK"), "{refused}");
+    assert!(refused.contains(&format!("less than LEAST={}", u64::MAX)), "{refused}");
     audit.complete("a", end("included"));
     assert_eq!(lines_of(&path).len(), 2);
 }
