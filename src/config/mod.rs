@@ -9,6 +9,8 @@ mod indexer;
 mod listener;
 mod peer;
 mod serve;
+#[cfg(test)]
+mod tests;
 mod tool_selection;
 
 pub use agent::{AgentPaths, AgentSettings, StoppedAgent, WithFormerNames, read_agent, read_paths, read_stopped_agent};
