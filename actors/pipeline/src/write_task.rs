@@ -26,7 +26,7 @@ use crate::{
         intent::WriteIntent,
         outcome::WriteOutcome,
         policy::SigningPolicy,
-        retry::{RetryState, WriteStep, followed_outcome},
+        retry::{DecidedThrough, RetryState, WriteStep, followed_outcome},
         status::{WriteHandle, WriteReporter, WriteStatus},
         submission::{SigningRequest, SubmissionId, SubmittedTx},
     },
@@ -61,8 +61,8 @@ pub struct WriteTask<A> {
     reporter: WriteReporter<A>,
     /// Hand-overs to the signer so far.
     submissions: Vec<SubmissionId>,
-    /// Number of transactions that were decided before the write was signed again.
-    decided_count: usize,
+    /// Submissions whose transactions were decided before the write was signed again.
+    decided_through: DecidedThrough,
     /// Whether the message may be sent although a lost record may have been of the same write.
     is_repeatable: bool,
     /// Whether the callers have an answer although the task goes on.
@@ -80,7 +80,7 @@ impl<A> WriteTask<A> {
                 intent,
                 reporter,
                 submissions: Vec::new(),
-                decided_count: 0,
+                decided_through: DecidedThrough::default(),
                 is_repeatable: false,
                 is_answered: false,
                 span,
@@ -176,13 +176,11 @@ impl<A> WriteTask<A> {
                     return executed.ok_or_else(|| self.failure(actors, self.undecided(actors)));
                 }
             };
-            let tx_at = |position: usize| {
-                self.with_transactions(actors, |transactions| transactions.get(position).map(|tx| (*tx).clone()))
-            };
+            let find_tx = |hash: &str| actors.table.with(|table| table.get(hash).cloned());
             match step {
                 WriteStep::Wait => {}
                 WriteStep::SignAgain { required_sequence: required } if self.reporter.requeue() => {
-                    self.decided_count = retry.decided_count();
+                    self.decided_through = retry.decided_through();
                     required_sequence = required;
                 }
                 // A caller was answered with the transaction, and repeats the write by its outcome.
@@ -190,8 +188,8 @@ impl<A> WriteTask<A> {
                     let decided = self.follow(actors).await;
                     return decided.ok_or_else(|| self.failure(actors, self.undecided(actors)));
                 }
-                WriteStep::Refused(position) => {
-                    let refused = tx_at(position).and_then(|tx| Some((SubmittedTx::from(&tx), tx.refusal?)));
+                WriteStep::Refused(hash) => {
+                    let refused = find_tx(&hash).and_then(|tx| Some((SubmittedTx::from(&tx), tx.refusal?)));
                     let error = match refused {
                         Some((tx, refusal)) => WriteError::Rejected { tx, refusal: Box::new(refusal) },
                         None => self.undecided(actors),
@@ -199,8 +197,8 @@ impl<A> WriteTask<A> {
                     let executed = self.executed(actors, &retry, times());
                     return executed.ok_or_else(|| self.failure(actors, error));
                 }
-                WriteStep::Ended(position) => {
-                    let ended = tx_at(position).and_then(|tx| DecidedWrite::new(&tx, times()));
+                WriteStep::Ended(hash) => {
+                    let ended = find_tx(&hash).and_then(|tx| DecidedWrite::new(&tx, times()));
                     return ended.ok_or_else(|| self.failure(actors, self.undecided(actors)));
                 }
             }
@@ -213,7 +211,7 @@ impl<A> WriteTask<A> {
         let now = Instant::now();
         loop {
             let ended = self.with_transactions(actors, |transactions| {
-                followed_outcome(transactions.get(self.decided_count..).unwrap_or_default()).cloned()
+                followed_outcome(&self.decided_through.later(transactions)).cloned()
             });
             if let Some(tx) = ended {
                 if let Some(WriteOutcome::Included { height, .. }) = tx.outcome {

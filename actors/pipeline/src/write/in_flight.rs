@@ -81,14 +81,17 @@ pub struct InFlightTable {
     by_submission: BTreeMap<SubmissionId, Vec<String>>,
     live: BTreeSet<(u64, String)>,
     refused: BTreeSet<(u64, String)>,
-    decided: VecDeque<String>,
+    /// Submissions whose write has ended, as long as the table has a transaction of them.
+    ended: BTreeSet<SubmissionId>,
+    /// Decided transactions of writes that have ended, the oldest first.
+    forgettable: VecDeque<String>,
     sequence_floor: u64,
     daily_fees: DailyFees,
 }
 
-/// Decided transactions that stay in the table: more than the writes that can be active, so that the table keeps each of them until
-/// its write has ended.
-const MAX_DECIDED_TXS: usize = 10_000;
+/// Decided transactions of writes that have ended, as many as stay in the table. Those of a write that has not ended stay beside them,
+/// however long it takes: the write ends with one of them.
+const MAX_ENDED_TXS: usize = 10_000;
 
 impl InFlightTable {
     /// A table of an account that has used every sequence below `floor`.
@@ -158,6 +161,7 @@ impl InFlightTable {
             hashes.retain(|known| known != hash);
             if hashes.is_empty() {
                 self.by_submission.remove(&tx.submission_id);
+                self.ended.remove(&tx.submission_id);
             }
         }
     }
@@ -177,19 +181,30 @@ impl InFlightTable {
         let key = (entry.sequence, entry.hash.clone());
         self.live.remove(&key);
         self.refused.remove(&key);
-        self.decided.push_back(hash.to_owned());
-        if self.decided.len() > MAX_DECIDED_TXS
-            && let Some(oldest) = self.decided.pop_front()
-        {
-            self.forget(&oldest);
+        if self.ended.contains(&entry.submission_id) {
+            self.allow_forgetting(vec![hash.to_owned()]);
         }
         true
     }
 
-    /// A submission has ended: its decided transactions keep hash and outcome, without message and events.
+    /// The table may forget these transactions, after as many others as it keeps.
+    fn allow_forgetting(&mut self, hashes: Vec<String>) {
+        self.forgettable.extend(hashes);
+        while self.forgettable.len() > MAX_ENDED_TXS {
+            let Some(oldest) = self.forgettable.pop_front() else { return };
+            self.forget(&oldest);
+        }
+    }
+
+    /// A submission has ended: its decided transactions keep hash and outcome, without message and events, and may be forgotten in time.
     pub fn release(&mut self, submission: SubmissionId) {
-        for hash in self.by_submission.get(&submission).map(Vec::as_slice).unwrap_or_default() {
+        let Some(hashes) = self.by_submission.get(&submission).filter(|_| self.ended.insert(submission)) else {
+            return;
+        };
+        let mut decided = Vec::new();
+        for hash in hashes {
             let Some(tx) = self.transactions.get_mut(hash).filter(|tx| tx.outcome.is_some()) else { continue };
+            decided.push(hash.clone());
             tx.intent = tx.intent.without_content();
             if let Some(WriteOutcome::Included { result, .. }) = &mut tx.outcome {
                 // The event of the ante handler says that the sequence was used.
@@ -197,6 +212,7 @@ impl InFlightTable {
                 result.data = Vec::new();
             }
         }
+        self.allow_forgetting(decided);
     }
 
     /// The journal has a transaction on disk.

@@ -5,13 +5,13 @@
 
 use svc_wire::chain_error::{ChainError, ChainErrorKind};
 
-use super::{in_flight::InFlightTx, outcome::WriteOutcome};
+use super::{in_flight::InFlightTx, outcome::WriteOutcome, submission::SubmissionId};
 
 /// Signatures after transactions that never executed.
 const MAX_REPETITIONS: u32 = 12;
 
 /// The next step of a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteStep {
     /// Wait for news of the undecided transactions.
     Wait,
@@ -20,10 +20,10 @@ pub enum WriteStep {
         /// The sequence of the refused transaction that may still execute.
         required_sequence: Option<u64>,
     },
-    /// The transaction at this position was refused, and the write is not signed again. The caller is answered.
-    Refused(usize),
-    /// The write has ended with the outcome of the transaction at this position.
-    Ended(usize),
+    /// The transaction with this hash was refused, and the write is not signed again. The caller is answered.
+    Refused(String),
+    /// The write has ended with the outcome of the transaction with this hash.
+    Ended(String),
 }
 
 /// Earlier attempts of a write.
@@ -37,44 +37,49 @@ pub struct RetryState {
     /// Whether the sequence that the write required has gone to another transaction.
     pub has_sequence_moved: bool,
     repetitions: u32,
-    /// Number of transactions that were decided before the write was signed again.
-    decided_count: usize,
+    decided_through: DecidedThrough,
+}
+
+/// The newest submission whose transactions were decided before the write was signed again; none at first. A position in the list of
+/// transactions would not do, since the table forgets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct DecidedThrough(Option<SubmissionId>);
+
+impl DecidedThrough {
+    /// The transactions that the write still depends on, in the order of their signatures.
+    pub fn later<'a>(self, transactions: &[&'a InFlightTx]) -> Vec<&'a InFlightTx> {
+        let is_later = |tx: &&&InFlightTx| self.0.is_none_or(|decided| tx.submission_id > decided);
+        transactions.iter().filter(is_later).copied().collect()
+    }
 }
 
 impl RetryState {
-    /// Number of transactions that the write no longer depends on: it was signed again after they were decided.
-    pub fn decided_count(&self) -> usize {
-        self.decided_count
+    /// The submissions that the write no longer depends on: it was signed again after their transactions were decided.
+    pub fn decided_through(&self) -> DecidedThrough {
+        self.decided_through
     }
 
     /// The next step. `transactions` are those of the write so far, in the order of their signatures.
     pub fn next_step(&mut self, transactions: &[&InFlightTx]) -> WriteStep {
-        match self.step_after(transactions.get(self.decided_count..).unwrap_or_default()) {
-            WriteStep::SignAgain { required_sequence: None } => {
-                self.decided_count = transactions.len();
-                WriteStep::SignAgain { required_sequence: None }
-            }
-            WriteStep::Refused(position) => WriteStep::Refused(self.decided_count + position),
-            WriteStep::Ended(position) => WriteStep::Ended(self.decided_count + position),
-            step @ (WriteStep::Wait | WriteStep::SignAgain { .. }) => step,
+        let step = self.step_after(&self.decided_through.later(transactions));
+        if let (WriteStep::SignAgain { required_sequence: None }, Some(newest)) = (&step, transactions.last()) {
+            self.decided_through = DecidedThrough(Some(newest.submission_id));
         }
+        step
     }
 
     /// The transaction that has executed since the write was last signed again after a decision.
     pub fn executed<'a>(&self, transactions: &[&'a InFlightTx]) -> Option<&'a InFlightTx> {
-        let current = transactions.get(self.decided_count..).unwrap_or_default();
-        current.iter().find(|tx| tx.has_executed()).copied()
+        self.decided_through.later(transactions).into_iter().find(|tx| tx.has_executed())
     }
 
     fn step_after(&mut self, transactions: &[&InFlightTx]) -> WriteStep {
-        if let Some(position) = transactions.iter().position(|tx| tx.has_executed()) {
-            return self.after_execution(position, transactions[position]);
+        if let Some(executed) = transactions.iter().find(|tx| tx.has_executed()) {
+            return self.after_execution(executed);
         }
-        let Some((position, newest)) = transactions.len().checked_sub(1).map(|last| (last, transactions[last])) else {
-            return WriteStep::Wait;
-        };
+        let Some(newest) = transactions.last() else { return WriteStep::Wait };
         if transactions.iter().all(|tx| tx.outcome.is_some()) {
-            return self.after_no_execution(position, newest);
+            return self.after_no_execution(newest);
         }
         let Some(refusal) = newest.refusal.as_ref().filter(|_| newest.outcome.is_none()) else {
             return WriteStep::Wait;
@@ -88,12 +93,12 @@ impl RetryState {
                 WriteStep::SignAgain { required_sequence: Some(newest.sequence) }
             }
             _ if self.has_sequence_moved => WriteStep::Wait,
-            _ => WriteStep::Refused(position),
+            _ => WriteStep::Refused(newest.hash.clone()),
         }
     }
 
     /// A transaction has used its sequence. Others of the write had the same one, so none of them can execute any more.
-    fn after_execution(&mut self, position: usize, tx: &InFlightTx) -> WriteStep {
+    fn after_execution(&mut self, tx: &InFlightTx) -> WriteStep {
         match &tx.outcome {
             Some(outcome) if !self.has_raised_gas && fails_with(outcome, ChainErrorKind::OutOfGas) => {
                 self.has_raised_gas = true;
@@ -103,12 +108,12 @@ impl RetryState {
                 tracing::warn!(tx_hash = tx.hash, gas = self.min_gas_limit, "out of gas, signed again with more");
                 WriteStep::SignAgain { required_sequence: None }
             }
-            _ => WriteStep::Ended(position),
+            _ => WriteStep::Ended(tx.hash.clone()),
         }
     }
 
     /// None of the transactions will ever execute.
-    fn after_no_execution(&mut self, position: usize, newest: &InFlightTx) -> WriteStep {
+    fn after_no_execution(&mut self, newest: &InFlightTx) -> WriteStep {
         let Some(outcome) = &newest.outcome else { return WriteStep::Wait };
         let was_too_late =
             newest.refusal.as_ref().is_some_and(|one| one.error.classify() == ChainErrorKind::TimeoutHeightPassed);
@@ -122,7 +127,7 @@ impl RetryState {
             }
         };
         if !is_repeated || self.repetitions >= MAX_REPETITIONS {
-            return WriteStep::Ended(position);
+            return WriteStep::Ended(newest.hash.clone());
         }
         self.repetitions += 1;
         self.has_sequence_moved = false;
@@ -157,6 +162,15 @@ mod tests {
         InFlightTx { has_granter, outcome, ..InFlightTx::sample("A", SubmissionId(1), 7) }
     }
 
+    /// The same transaction, signed for a later submission.
+    fn later(number: u64, tx: &InFlightTx) -> InFlightTx {
+        InFlightTx { hash: format!("later {number}"), submission_id: SubmissionId(number), ..tx.clone() }
+    }
+
+    fn ended(hash: &str) -> WriteStep {
+        WriteStep::Ended(hash.to_owned())
+    }
+
     fn refused(code: u32, has_granter: bool) -> InFlightTx {
         let error = ChainError { codespace: "sdk".to_owned(), code, raw_log: String::new() };
         InFlightTx { refusal: Some(TxRefusal { error, block_height: None }), ..tx(has_granter, None) }
@@ -184,34 +198,38 @@ mod tests {
         let mut retry = RetryState::default();
         let failed = tx(false, included(11, true));
         assert_eq!((retry.next_step(&[&failed]), retry.min_gas_limit), (ANYWHERE, 200));
-        let waiting = tx(false, None);
+        let waiting = later(2, &tx(false, None));
         assert_eq!(retry.next_step(&[&failed, &waiting]), WriteStep::Wait);
-        assert_eq!(retry.next_step(&[&failed, &failed]), WriteStep::Ended(1), "the second time");
-        let included = tx(false, included(0, true));
-        assert_eq!(retry.next_step(&[&failed, &included]), WriteStep::Ended(1));
+        assert_eq!(retry.next_step(&[&failed, &later(2, &failed)]), ended("later 2"), "the second time");
+        let included = later(2, &tx(false, included(0, true)));
+        assert_eq!(retry.next_step(&[&failed, &included]), ended("later 2"));
+        // The table has forgotten the first one.
+        assert_eq!(retry.next_step(&[&included]), ended("later 2"));
+        assert_eq!(retry.executed(&[&included]).map(|tx| tx.hash.as_str()), Some("later 2"));
+        assert_eq!(retry.executed(&[&failed]).map(|tx| tx.hash.as_str()), None);
     }
 
     #[test]
     fn a_displaced_write_is_signed_again_and_an_expired_or_executed_one_never() {
         let mut retry = RetryState::default();
-        let displaced = tx(false, DISPLACED);
-        let mut transactions = vec![&displaced];
-        for _ in 0..MAX_REPETITIONS {
-            assert_eq!(retry.next_step(&transactions), ANYWHERE);
-            transactions.push(&displaced);
+        let displaced: Vec<_> =
+            (1..).take(MAX_REPETITIONS as usize + 1).map(|id| later(id, &tx(false, DISPLACED))).collect();
+        let transactions: Vec<_> = displaced.iter().collect();
+        for signed in 1..=MAX_REPETITIONS as usize {
+            assert_eq!(retry.next_step(&transactions[..signed]), ANYWHERE);
         }
-        assert_eq!(retry.next_step(&transactions), WriteStep::Ended(MAX_REPETITIONS as usize));
+        assert_eq!(retry.next_step(&transactions), ended(&format!("later {}", MAX_REPETITIONS + 1)));
         for outcome in [EXPIRED, included(0, true), included(5, true), included(5, false)] {
-            assert_eq!(RetryState::default().next_step(&[&tx(false, outcome)]), WriteStep::Ended(0));
+            assert_eq!(RetryState::default().next_step(&[&tx(false, outcome)]), ended("A"));
         }
     }
 
     #[test]
     fn a_refused_write_is_answered_and_one_of_several_transactions_decides_it() {
         let refusal = refused(13, false);
-        assert_eq!(RetryState::default().next_step(&[&refusal]), WriteStep::Refused(0));
+        assert_eq!(RetryState::default().next_step(&[&refusal]), WriteStep::Refused("A".to_owned()));
         let executed = InFlightTx { outcome: included(0, true), ..refused(13, true) };
-        assert_eq!(RetryState::default().next_step(&[&executed, &tx(false, None)]), WriteStep::Ended(0));
+        assert_eq!(RetryState::default().next_step(&[&executed, &tx(false, None)]), ended("A"));
         let never = InFlightTx { outcome: DISPLACED, ..refused(38, true) };
         assert_eq!(RetryState::default().next_step(&[&never, &tx(false, None)]), WriteStep::Wait);
         assert_eq!(RetryState::default().next_step(&[&never, &tx(false, DISPLACED)]), ANYWHERE);

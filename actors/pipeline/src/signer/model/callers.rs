@@ -2,7 +2,7 @@
 
 use crate::write::{
     in_flight::{InFlightTable, InFlightTx},
-    retry::{RetryState, WriteStep, followed_outcome},
+    retry::{DecidedThrough, RetryState, WriteStep, followed_outcome},
     submission::SubmissionId,
 };
 
@@ -48,8 +48,8 @@ pub struct ModelCaller {
     pub answer: Option<CallerAnswer>,
     pub retry: RetryState,
     pub required_sequence: Option<u64>,
-    /// As `WriteTask::decided_count`.
-    decided_count: usize,
+    /// As `WriteTask::decided_through`.
+    decided_through: DecidedThrough,
     /// Submissions of the call since it was made, or repeated.
     pub submissions: Vec<SubmissionId>,
     /// Submissions of all times.
@@ -74,7 +74,7 @@ impl ModelCaller {
             answer: None,
             retry: RetryState::default(),
             required_sequence: None,
-            decided_count: 0,
+            decided_through: DecidedThrough::default(),
             submissions: Vec::new(),
             submission_count: 0,
             disclaimed: Vec::new(),
@@ -113,8 +113,7 @@ impl ModelCaller {
 
     /// As `WriteTask::follow`.
     fn followed<'a>(&self, table: &'a InFlightTable) -> Option<&'a InFlightTx> {
-        let transactions = self.transactions(table);
-        followed_outcome(transactions.get(self.decided_count..).unwrap_or_default())
+        followed_outcome(&self.decided_through.later(&self.transactions(table)))
     }
 
     fn end_if_decided(&mut self, table: &InFlightTable) {
@@ -147,15 +146,15 @@ impl ModelCaller {
                     return self.advance(table);
                 }
                 WriteStep::SignAgain { required_sequence } => {
-                    (self.required_sequence, self.decided_count) = (required_sequence, self.retry.decided_count());
+                    (self.required_sequence, self.decided_through) = (required_sequence, self.retry.decided_through());
                     return CallerRequest::Submit;
                 }
                 WriteStep::Refused(_) => {
                     self.tell(CallerAnswer::Refused);
                     self.phase = CallerPhase::Refused;
                 }
-                WriteStep::Ended(position) => {
-                    self.tell(CallerAnswer::of(self.transactions(table).get(position).copied()));
+                WriteStep::Ended(hash) => {
+                    self.tell(CallerAnswer::of(table.get(&hash)));
                     self.end_if_decided(table);
                 }
             },
@@ -186,7 +185,7 @@ impl ModelCaller {
             self.disclaimed.append(&mut self.submissions.clone());
             self.repeat();
         } else {
-            (self.phase, self.decided_count) = (CallerPhase::Resumed, 0);
+            (self.phase, self.decided_through) = (CallerPhase::Resumed, DecidedThrough::default());
         }
     }
 }

@@ -121,12 +121,48 @@ fn an_inclusion_raises_the_sequence_floor() {
 }
 
 #[test]
-fn the_oldest_decided_transactions_leave_the_table() {
+fn the_oldest_decided_transactions_of_ended_writes_leave_the_table() {
     let mut table = InFlightTable::default();
-    for index in 0..=MAX_DECIDED_TXS as u64 {
+    for index in 0..=MAX_ENDED_TXS as u64 {
         let hash = format!("{index:08}");
         table.add(entry(&hash, index, index));
+        // Some writes end before their transaction is decided, and some after it.
+        if index % 2 == 0 {
+            table.release(SubmissionId(index));
+        }
         table.decide(&hash, expired());
+        table.release(SubmissionId(index));
     }
-    assert!(table.find_by_submission(SubmissionId(0)).is_none() && table.find_by_submission(SubmissionId(1)).is_some());
+    let is_known = |number| table.find_by_submission(SubmissionId(number)).is_some();
+    assert!(!is_known(0) && is_known(1) && is_known(MAX_ENDED_TXS as u64));
+    assert_eq!(table.ended.len(), MAX_ENDED_TXS);
+}
+
+#[test]
+fn a_write_that_was_signed_again_ends_with_its_outcome_however_many_others_are_decided_meanwhile() {
+    use crate::write::retry::{RetryState, WriteStep};
+    let decide_others = |table: &mut InFlightTable, first: u64| {
+        for index in first..=first + MAX_ENDED_TXS as u64 {
+            let hash = format!("{index:08}");
+            table.add(entry(&hash, index, index));
+            table.decide(&hash, expired());
+            table.release(SubmissionId(index));
+        }
+    };
+    let step = |table: &InFlightTable, retry: &mut RetryState| {
+        let of_write = [1, 2].into_iter().flat_map(|id| table.transactions_of(SubmissionId(id)));
+        retry.next_step(&of_write.collect::<Vec<_>>())
+    };
+    let (mut table, mut retry) = (InFlightTable::default(), RetryState::default());
+    table.add(entry("A", 1, 7));
+    table.decide("A", WriteOutcome::Displaced { height: 9 });
+    assert_eq!(step(&table, &mut retry), WriteStep::SignAgain { required_sequence: None });
+    table.add(entry("B", 2, 8));
+    decide_others(&mut table, 100);
+    assert_eq!(step(&table, &mut retry), WriteStep::Wait);
+    table.decide("B", WriteOutcome::Included { height: 10, result: Box::default() });
+    // The task of the write may take its time.
+    decide_others(&mut table, 100_000);
+    assert_eq!(step(&table, &mut retry), WriteStep::Ended("B".to_owned()));
+    assert!(table.get("B").is_some_and(InFlightTx::has_executed));
 }
