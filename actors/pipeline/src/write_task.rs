@@ -4,18 +4,17 @@
 //! contains it or it never can execute. When an actor dies on the way, the task asks the next incarnation, and the submission id
 //! prevents a second transaction. [`RetryState`] decides when a write may be signed again.
 
-use std::{sync::Arc, time::Duration};
+mod following;
+
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use svc_kit::{AskError, CallError, RetainedState};
-use svc_otel::{
-    metrics,
-    trace::{self, WriteStage},
-};
-use tokio::time::Instant;
+use svc_otel::trace;
+use tokio::{sync::Notify, time::Instant};
 use tracing::{Instrument, Span};
 
 use crate::{
-    confirmer::{ConfirmerHandle, TxNews},
+    confirmer::ConfirmerHandle,
     decided_write::{DecidedWrite, WriteTimes},
     journal::{JournalHandle, core::RecoverySummary},
     signer::SignerHandle,
@@ -24,9 +23,8 @@ use crate::{
         fee::FeeGranter,
         in_flight::{InFlightTable, InFlightTx},
         intent::WriteIntent,
-        outcome::WriteOutcome,
         policy::SigningPolicy,
-        retry::{DecidedThrough, RetryState, WriteStep, followed_outcome},
+        retry::{DecidedThrough, RetryState, WriteStep},
         status::{WriteHandle, WriteReporter, WriteStatus},
         submission::{SigningRequest, SubmissionId, SubmittedTx},
     },
@@ -198,55 +196,14 @@ impl<A> WriteTask<A> {
                     return executed.ok_or_else(|| self.failure(actors, error));
                 }
                 WriteStep::Ended(hash) => {
-                    let ended = find_tx(&hash).and_then(|tx| DecidedWrite::new(&tx, times()));
+                    let ended = find_tx(&hash);
+                    // A block may have had it before the node has answered the broadcast.
+                    ended.iter().for_each(|tx| self.report_inclusion(tx));
+                    let ended = ended.and_then(|tx| DecidedWrite::new(&tx, times()));
                     return ended.ok_or_else(|| self.failure(actors, self.undecided(actors)));
                 }
             }
         }
-    }
-
-    /// Follows the transactions of a refused write until the chain has decided all of them. Yields the one that executed, or the
-    /// last one; `None` when the confirmer has stopped for good.
-    pub async fn follow(&mut self, actors: &WriteActors) -> Option<DecidedWrite> {
-        let now = Instant::now();
-        loop {
-            let ended = self.with_transactions(actors, |transactions| {
-                followed_outcome(&self.decided_through.later(transactions)).cloned()
-            });
-            if let Some(tx) = ended {
-                if let Some(WriteOutcome::Included { height, .. }) = tx.outcome {
-                    // A caller that repeats the refused write from now on waits for the answer of the block.
-                    let (hash, timeout_height) = (tx.hash.clone(), tx.timeout_height);
-                    self.reporter.report(WriteStatus::Included { hash, timeout_height, height });
-                }
-                return DecidedWrite::new(&tx, WriteTimes { requested: now, sent: now, decided: Instant::now() });
-            }
-            if !self.await_news(actors, false).await {
-                return None;
-            }
-        }
-    }
-
-    /// Follows the transactions of a write of an earlier process to their outcome. The write is not signed again, because its callers
-    /// are gone.
-    pub async fn resume<R>(
-        &mut self,
-        actors: &WriteActors,
-        transactions: &[InFlightTx],
-    ) -> Result<DecidedWrite, WriteFailure<R>> {
-        self.begin_reconciliation();
-        self.submissions = transactions.iter().map(|tx| tx.submission_id).collect();
-        self.submissions.dedup();
-        let was_open = transactions.iter().any(|tx| tx.outcome.is_none());
-        let Some(decided) = self.follow(actors).await else {
-            let error = self.undecided(actors);
-            return Err(self.failure(actors, error));
-        };
-        if was_open {
-            actors.recovery.with(|summary| summary.count_outcome(&decided.outcome));
-            metrics::record_tx_recovered(decided.outcome.label());
-        }
-        Ok(decided)
     }
 
     /// Reads the transactions of the write in the order of their signatures.
@@ -284,47 +241,6 @@ impl<A> WriteTask<A> {
         self.span = trace::reconcile_span(traceparent.as_deref());
     }
 
-    /// Waits for news of the undecided transactions, as long as it takes; false when the confirmer has stopped for good.
-    async fn await_news(&mut self, actors: &WriteActors, includes_refusal: bool) -> bool {
-        let undecided: Vec<(SubmittedTx, bool)> = self.with_transactions(actors, |transactions| {
-            let open = transactions.iter().filter(|tx| tx.outcome.is_none());
-            open.map(|tx| (SubmittedTx::from(*tx), includes_refusal && tx.refusal.is_none())).collect()
-        });
-        let Some((SubmittedTx { hash, timeout_height, .. }, _)) = undecided.last().cloned() else {
-            // The last one was decided just now, unless there never was one.
-            return self.with_transactions(actors, |transactions| !transactions.is_empty());
-        };
-        if !self.is_answered {
-            self.reporter.report(WriteStatus::InFlight { hash: hash.clone(), timeout_height });
-        }
-        let mut span = self.inclusion_span(&hash);
-        let news = loop {
-            let questions = undecided.iter().map(|(tx, is_refusal_news)| {
-                let question = actors.confirmer.await_news(&tx.hash, *is_refusal_news);
-                Box::pin(question.instrument(span.clone()))
-            });
-            tokio::select! {
-                (news, ..) = futures::future::select_all(questions) => break news,
-                () = self.reporter.caller_timed_out() => {}
-            }
-            self.begin_reconciliation();
-            span = self.inclusion_span(&hash);
-        };
-        if let Some(TxNews::Decided(WriteOutcome::Included { height, .. })) = news {
-            trace::record_height(&span, height);
-            if !self.is_answered {
-                self.reporter.report(WriteStatus::Included { hash, timeout_height, height });
-            }
-        }
-        news.is_some()
-    }
-
-    fn inclusion_span(&self, hash: &str) -> Span {
-        let span = trace::stage_span(WriteStage::AwaitInclusion, &self.span);
-        trace::record_tx(&span, hash);
-        span
-    }
-
     /// A transaction with the same message whose record the journal had lost: this write may be its repetition.
     async fn find_restored<R>(&self, actors: &WriteActors) -> Result<Option<(String, u64)>, WriteError<R>> {
         let found = actors.journal.find_restored(&self.intent.encoded).await;
@@ -355,16 +271,66 @@ impl<A> WriteTask<A> {
             min_gas_limit: retry.min_gas_limit,
             required_sequence,
             granter: granter.filter(|_| !retry.pays_itself),
+            bytes_left: Arc::new(Notify::new()),
             span: self.span.clone(),
         };
         self.submissions.push(request.submission_id);
-        let deadline = Instant::now() + actors.tx_timeout + SIGNING_GRACE;
-        match actors.signer.submit(&request, deadline).await {
-            Ok(_) => Ok(()),
-            Err(CallError::Refused(error)) => Err(WriteError::Submit(error)),
-            Err(CallError::Unanswered(error)) => withdraw(actors, request.submission_id, error).await.map(drop),
+        self.await_signer(actors, &request).await
+    }
+
+    /// Waits for the answer of the signer. Once bytes have left, the callers' wait runs, and an inclusion ends this one: the answer of
+    /// the node to the broadcast may come much later.
+    async fn await_signer<R>(&mut self, actors: &WriteActors, request: &SigningRequest) -> Result<(), WriteError<R>> {
+        let id = request.submission_id;
+        let mut submitted = pin!(actors.signer.submit(request, Instant::now() + actors.tx_timeout + SIGNING_GRACE));
+        let mut sent: Option<SubmittedTx> = None;
+        loop {
+            let hash = sent.as_ref().map(|tx| tx.hash.clone());
+            tokio::select! {
+                answer = &mut submitted => {
+                    return match answer {
+                        Ok(_) => Ok(()),
+                        Err(CallError::Refused(error)) => Err(WriteError::Submit(error)),
+                        Err(CallError::Unanswered(error)) => withdraw(actors, id, error).await.map(drop),
+                    };
+                }
+                () = request.bytes_left.notified() => {
+                    sent = newest_tx(actors, id);
+                    if let Some(SubmittedTx { hash, timeout_height, .. }) = sent.clone() {
+                        self.reporter.report_in_flight(hash, timeout_height);
+                    }
+                }
+                () = await_execution(actors, hash.as_deref()) => return Ok(()),
+                () = self.reporter.caller_timed_out() => {
+                    self.begin_reconciliation();
+                    // The caller looks for the transaction that it knows: the signer makes no other one of this write.
+                    tokio::select! {
+                        _ = actors.signer.withdraw(id, Instant::now() + WITHDRAWAL_TIMEOUT) => {}
+                        () = await_execution(actors, hash.as_deref()) => {}
+                    }
+                    if newest_tx(actors, id).is_some() {
+                        return Ok(());
+                    }
+                }
+            }
         }
     }
+}
+
+/// The newest transaction of a submission. The table has every signed one, also while no signer answers.
+fn newest_tx(actors: &WriteActors, id: SubmissionId) -> Option<SubmittedTx> {
+    actors.table.with(|table| table.find_by_submission(id).map(SubmittedTx::from))
+}
+
+/// Ends once the transaction has used its sequence in a block; without one it never ends.
+async fn await_execution(actors: &WriteActors, hash: Option<&str>) {
+    if let Some(hash) = hash {
+        actors.confirmer.await_outcome(hash).await;
+        if actors.table.with(|table| table.get(hash).is_some_and(InFlightTx::has_executed)) {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Withdraws a write that the signer did not answer, so that its error is true.
@@ -372,11 +338,7 @@ async fn withdraw<R>(actors: &WriteActors, id: SubmissionId, error: AskError) ->
     match actors.signer.withdraw(id, Instant::now() + WITHDRAWAL_TIMEOUT).await {
         Ok(Some(submitted)) => Ok(submitted),
         Ok(None) => Err(WriteError::Withdrawn(error)),
-        // The table has every signed transaction, also while no signer answers.
-        Err(_) => match actors.table.with(|table| table.find_by_submission(id).map(SubmittedTx::from)) {
-            Some(submitted) => Ok(submitted),
-            None => Err(WriteError::SignerUnavailable(error)),
-        },
+        Err(_) => newest_tx(actors, id).ok_or(WriteError::SignerUnavailable(error)),
     }
 }
 

@@ -33,7 +33,7 @@ pub use chain_store::ChainStoreError;
 pub use config::NodeConfig;
 pub use error::NodeError;
 pub use faults::{
-    CheckTxRefusal, GarbleFault, GarbleKind, NodeFaults, QueryRefusal,
+    CheckTxRefusal, GarbleFault, GarbleKind, NodeFaults, QueryRefusal, RpcFailure,
     lies::{ChangedField, FieldChange, NodeLies},
 };
 

@@ -85,7 +85,7 @@ impl TestNetwork {
     }
 
     /// Asserts that a reported success is on chain once, in the reported block.
-    fn assert_included_once(&self, name: &str, answer: &CallResult) {
+    pub fn assert_included_once(&self, name: &str, answer: &CallResult) {
         assert!(!answer.is_error, "{name}: {:#}", answer.content);
         assert_eq!(self.times_on_chain(name), 1, "{name}");
         let hash = answer.content["tx_hash"].as_str().expect("a hash");

@@ -1,9 +1,9 @@
 //! The effects of the signer: requests to the node, the signature, and the order of journal and broadcast.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, pin::pin, sync::Arc};
 
 use svc_kit::{ActorContext, wall_clock};
-use svc_net::upstream::{BroadcastOutcome, NodeClientError};
+use svc_net::upstream::{BroadcastOutcome, NodeClient, NodeClientError};
 use svc_otel::{
     metrics,
     trace::{self, WriteStage},
@@ -12,7 +12,7 @@ use svc_wire::{
     proto::cosmos::base::v1beta1::Coin,
     tx::{SignedTx, SigningContext, UnsignedTx},
 };
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 use tracing::Instrument;
 
 use super::{
@@ -187,7 +187,7 @@ impl State {
         let span = trace::stage_span(WriteStage::Broadcast, &job.request.span);
         trace::record_tx(&span, &signed.hash);
         let (node, journal, mailbox) = (args.node.clone(), args.journal.clone(), context.mailbox());
-        let table = args.table.clone();
+        let (table, bytes_left) = (args.table.clone(), Arc::clone(&job.request.bytes_left));
         let (release, patience) = (args.release.clone(), args.tx_timeout);
         let broadcast = async move {
             let SignedTx { hash, bytes } = signed;
@@ -224,7 +224,7 @@ impl State {
             // The journal took its time. Where the connection has ended meanwhile, or another node was chosen, the bytes are sent again once
             // the release is known.
             let answer = match release.is_still(&compared, &node) {
-                true => compared.node.broadcast(&bytes).await,
+                true => broadcast(&compared.node, &bytes, &bytes_left).await,
                 false => Err(node.unsent_error("its release is not known any more")),
             };
             let outcome = broadcast_label(&answer);
@@ -288,6 +288,18 @@ impl State {
             relay_to_others(&args, sequence..sequence + 1).await;
         });
     }
+}
+
+/// Broadcasts a transaction, and notifies once its bytes leave.
+async fn broadcast(node: &NodeClient, bytes: &[u8], bytes_left: &Notify) -> Result<BroadcastOutcome, NodeClientError> {
+    let mut answer = pin!(node.broadcast(bytes));
+    tokio::select! {
+        biased;
+        // A request that is refused before it leaves, by a breaker or a dispute, ends at once.
+        answer = &mut answer => return answer,
+        () = std::future::ready(()) => bytes_left.notify_one(),
+    }
+    answer.await
 }
 
 /// Whether the node's release takes the message of a transaction, as far as that is known.

@@ -109,6 +109,17 @@ impl<A> WriteReporter<A> {
         self.status.send_replace(status);
     }
 
+    /// Publishes that a transaction is in flight, once.
+    pub fn report_in_flight(&self, hash: String, timeout_height: u64) {
+        self.status.send_if_modified(|status| {
+            let is_known = matches!(status, WriteStatus::InFlight { hash: known, .. } if *known == hash);
+            if !is_known {
+                *status = WriteStatus::InFlight { hash, timeout_height };
+            }
+            !is_known
+        });
+    }
+
     /// Publishes that the write waits for its signature again; false when a caller was answered with its transaction, so that it must
     /// not be signed again.
     pub fn requeue(&self) -> bool {
@@ -138,9 +149,11 @@ mod tests {
     async fn a_caller_sees_the_newest_status_and_the_answer() {
         let (reporter, mut handle) = WriteReporter::<u8>::new();
         assert_eq!(handle.status(), WriteStatus::Queued);
+        reporter.report_in_flight("A".to_owned(), 9);
         let in_flight = WriteStatus::InFlight { hash: "A".to_owned(), timeout_height: 9 };
-        reporter.report(in_flight.clone());
         assert_eq!(handle.changed().await, Ok(in_flight));
+        reporter.report_in_flight("A".to_owned(), 9);
+        assert!(!handle.status.has_changed().expect("open"), "once");
         reporter.report(WriteStatus::Ended(7));
         assert_eq!(handle.clone().answer().await, Ok(7));
         drop(reporter);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use tokio::sync::Notify;
 
 use super::{fee::FeeGranter, in_flight::InFlightTx, intent::WriteIntent};
 
@@ -23,6 +24,8 @@ pub struct SigningRequest {
     pub required_sequence: Option<u64>,
     /// Account that pays the fee in place of the signing account.
     pub granter: Option<FeeGranter>,
+    /// Notified when the bytes of a transaction leave; the node's answer may come much later.
+    pub bytes_left: Arc<Notify>,
     /// Span of the call, parent of the spans of each stage.
     pub span: tracing::Span,
 }

@@ -3,8 +3,11 @@
 pub mod garble;
 pub mod lies;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use svc_wire::comet_rpc::RpcError;
 
 use self::lies::NodeLies;
 
@@ -85,6 +88,18 @@ pub struct QueryRefusal {
     pub log: String,
 }
 
+/// Order to answer requests with a JSON-RPC error, as a node does in which something has failed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RpcFailure {
+    /// Number of answers.
+    pub times: u32,
+    /// Methods of the requests.
+    pub methods: Vec<String>,
+    /// Sentence of the node, in `data`.
+    pub data: String,
+}
+
 /// Faults of a node.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -137,6 +152,10 @@ pub struct NodeFaults {
     pub delay_ms: u64,
     /// Method of the delayed answers; empty for every method.
     pub delay_method: String,
+    /// The delay is between the execution of a request and its answer, and not before both.
+    pub delay_after: bool,
+    /// Requests that are answered with an internal error.
+    pub fail_methods: Option<RpcFailure>,
     /// Answers to garble.
     pub garble: Option<GarbleFault>,
     /// Lies about the chain.
@@ -166,9 +185,18 @@ impl NodeFaults {
         take_one(&mut refusal.times).then(|| refusal.clone())
     }
 
-    /// Returns the delay of the answer to a method, in milliseconds.
-    pub fn method_delay_ms(&self, method: &str) -> u64 {
-        if matches_method(&self.delay_method, method) { self.delay_ms } else { 0 }
+    /// Returns the delays before the execution of a method and before its answer.
+    pub fn method_delays(&self, method: &str) -> [Duration; 2] {
+        let delay = if matches_method(&self.delay_method, method) { self.delay_ms } else { 0 };
+        let delay = Duration::from_millis(delay);
+        if self.delay_after { [Duration::ZERO, delay] } else { [delay, Duration::ZERO] }
+    }
+
+    /// Returns the error that a method is answered with, and counts it.
+    pub fn take_rpc_error(&mut self, method: &str) -> Option<RpcError> {
+        let failure = self.fail_methods.as_mut().filter(|failure| failure.methods.iter().any(|one| one == method))?;
+        let error = || RpcError { code: -32603, message: "Internal error".to_owned(), data: failure.data.clone() };
+        take_one(&mut failure.times).then(error)
     }
 
     /// Returns how the answer to a request or batch is garbled, and counts it.

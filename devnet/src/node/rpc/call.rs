@@ -50,18 +50,27 @@ pub async fn answer_request(shared: &Arc<SharedChain>, request: &Value) -> Optio
 }
 
 pub async fn call_method(shared: &Arc<SharedChain>, method: &str, params: &RpcParams) -> Result<Value, RpcError> {
-    let delay = shared.core().faults.method_delay_ms(method);
-    if delay > 0 {
-        tokio::time::sleep(Duration::from_millis(delay)).await;
+    let [before, after] = shared.core().faults.method_delays(method);
+    pause(before).await;
+    let answer = match method {
+        "broadcast_tx_commit" => broadcast_commit(shared, params).await,
+        _ => shared.run_and_gossip(|core| {
+            if let Some(error) = core.faults.take_rpc_error(method) {
+                return Err(error);
+            }
+            let mut result = methods::dispatch_method(core, method, params)?;
+            core.faults.lies.apply(method, params.text("path"), &mut result);
+            Ok(result)
+        }),
+    };
+    pause(after).await;
+    answer
+}
+
+async fn pause(delay: Duration) {
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
     }
-    if method == "broadcast_tx_commit" {
-        return broadcast_commit(shared, params).await;
-    }
-    shared.run_and_gossip(|core| {
-        let mut result = methods::dispatch_method(core, method, params)?;
-        core.faults.lies.apply(method, params.text("path"), &mut result);
-        Ok(result)
-    })
 }
 
 /// Broadcasts a transaction and answers once it is in a block or refused.

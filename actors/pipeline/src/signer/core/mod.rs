@@ -275,8 +275,8 @@ impl SignerCore {
         let Some(write) = self.current_write.as_mut() else { return Vec::new() };
         let id = write.id;
         match kind {
-            // No caller waits for another attempt.
-            _ if write.is_withdrawn => self.answer_signed(hash, live),
+            // No caller waits for another attempt, or a block has used the sequence before the node has answered.
+            _ if write.is_withdrawn || live.sequence_floor() > sequence => self.answer_signed(hash, live),
             ChainErrorKind::FeeAllowanceUnusable if write.granter.is_some() => {
                 (write.granter, write.required_sequence) = (None, Some(sequence));
                 self.phase = SignerPhase::Simulating { sequence };
