@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use svc_devnet::node::RpcFailure;
+
 use super::super::harness::{
-    CREATE_ECOSYSTEM, ecosystem_arguments, network_config, start_network, start_quick_network,
+    CREATE_ECOSYSTEM, ecosystem_arguments, network_config, poll_until, start_network, start_quick_network,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,4 +71,32 @@ async fn without_an_index_lost_events_and_lost_transactions_stop_nothing() {
     let hash = answer.content["tx_hash"].clone();
     let status = world.call_ok("svc.cosmos.tx.getTx", json!({ "hash": hash })).await;
     assert_eq!((&status["found"], &status["block_height"]), (&Value::Bool(true), &answer.content["block_height"]));
+}
+
+/// An internal error of the only node is no proof that no node has a block, and does not delay the next question.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_internal_error_of_the_node_says_nothing_of_a_block() {
+    let mut settings = network_config(300);
+    settings.tx_timeout = Duration::from_secs(12);
+    let world = start_network(settings).await;
+    let node = &world.network.devnet.node;
+    const FAILURES: u32 = 1_000_000;
+    let mut ready = node.watch_heights();
+    ready.changed().await.expect("a block");
+    for (name, method) in [("block-fails", "block"), ("results-fail", "block_results")] {
+        node.update_faults(|faults| {
+            (faults.index_off, faults.lose_events) = (true, FAILURES);
+            let methods = vec![method.to_owned()];
+            faults.fail_methods = Some(RpcFailure { times: FAILURES, methods, data: "leveldb: closed".to_owned() });
+        });
+        let mend = async {
+            let left = || node.update_faults(|faults| faults.fail_methods.as_ref().map_or(0, |fault| fault.times));
+            // A lookup reads the newest blocks at first, and others reads none after it has failed.
+            poll_until("the lookup has failed", async || world.times_on_chain(name) == 1 && left() + 20 < FAILURES)
+                .await;
+            node.update_faults(|faults| faults.fail_methods = None);
+        };
+        let (answer, ()) = tokio::join!(world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments(name)), mend);
+        world.assert_included_once(name, &answer);
+    }
 }

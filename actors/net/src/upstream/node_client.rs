@@ -394,7 +394,8 @@ impl NodeClient {
     }
 }
 
-/// `tx (HASH) not found, err: …` and `transaction indexing is disabled` — CometBFT RPC, `tx`.
+/// `tx (HASH) not found, err: …` and `transaction indexing is disabled` — CometBFT RPC, `tx`. Any other error says nothing of the transaction.
 fn is_not_indexed(error: &RpcError) -> bool {
-    error.data.contains("not found") || error.data.contains("transaction indexing is disabled")
+    let is_absent = error.data.starts_with("tx (") && error.data.contains(") not found");
+    is_absent || error.data.starts_with("transaction indexing is disabled")
 }

@@ -28,13 +28,30 @@ impl NodeClientError {
 
     /// Whether the node has the block, and no results of it: it has not executed it yet, or keeps no results.
     pub fn has_no_results(&self) -> bool {
-        // `could not find results for height #N`, `node is not persisting finalize block responses` — CometBFT RPC.
-        let texts = ["could not find results for height", "not persisting finalize block responses"];
-        matches!(self, Self::Rpc { error, .. } if texts.iter().any(|text| error.data.contains(text)))
+        // `could not find results for height #N` — CometBFT RPC.
+        let text = "could not find results for height";
+        self.keeps_no_results() || matches!(self, Self::Rpc { error, .. } if error.data.contains(text))
+    }
+
+    /// Whether the node keeps the results of no block.
+    pub fn keeps_no_results(&self) -> bool {
+        // `node is not persisting finalize block responses` — CometBFT RPC.
+        let text = "not persisting finalize block responses";
+        matches!(self, Self::Rpc { error, .. } if error.data.contains(text))
     }
 }
 
 impl NodeClient {
+    /// Whether the node lacks the block at a height, or its results, for good; `error` is its answer to the question for it. Any other
+    /// error says nothing of the block: an internal one, or one of a node that has not reached the height.
+    pub async fn lacks_block(&self, height: u64, error: &NodeClientError) -> bool {
+        if error.is_pruned() || error.keeps_no_results() {
+            return true;
+        }
+        // The results of the newest block come a moment after it.
+        error.has_no_results() && self.status().await.is_ok_and(|status| status.sync_info.latest_block_height > height)
+    }
+
     /// Asks the current node, and after an answer that it has pruned the data the other ones.
     ///
     /// # Errors
@@ -150,5 +167,32 @@ impl NodeClient {
         let path = "/cosmos.staking.v1beta1.Query/Params";
         let state: Result<QueryParamsResponse, _> = self.query(path, &QueryParamsRequest {}, height).await;
         state.map_or_else(accept_pruned, |_| Ok(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_wire::comet_rpc::RpcError;
+
+    use super::*;
+
+    #[test]
+    fn an_error_says_that_a_block_is_gone_or_says_nothing_of_it() {
+        let rpc = |data: &str| NodeClientError::Rpc {
+            method: "block_results",
+            error: RpcError { code: -32603, message: "Internal error".to_owned(), data: data.to_owned() },
+        };
+        for (error, is_pruned, has_no_results, keeps_none) in [
+            ("height 3 is not available, lowest height is 9", true, false, false),
+            ("could not find results for height #9", false, true, false),
+            ("node is not persisting finalize block responses", false, true, true),
+            ("height 9 must be less than or equal to the current blockchain height 8", false, false, false),
+            ("leveldb: closed", false, false, false),
+            ("", false, false, false),
+        ] {
+            let error = rpc(error);
+            let found = (error.is_pruned(), error.has_no_results(), error.keeps_no_results());
+            assert_eq!(found, (is_pruned, has_no_results, keeps_none), "{error}");
+        }
     }
 }

@@ -47,7 +47,7 @@ pub async fn read_account_txs(
         return Ok(Some(Vec::new()));
     }
     let read = |node: NodeClient| async move { node.block(height).await };
-    let Some(block) = read_anywhere(node.clone(), "block", read).await? else { return Ok(None) };
+    let Some(block) = read_anywhere(node.clone(), "block", height, read).await? else { return Ok(None) };
     let prove = |(sequence, position): (u64, usize)| {
         let bytes = STANDARD.decode(block.block.data.txs.get(position)?).ok()?;
         let is_proven = is_signed_at(&bytes, &signer.public_key, &signer.context, sequence);

@@ -255,7 +255,7 @@ async fn read_block(node: NodeClient, height: u64) -> Result<Option<BlockHashes>
             node.endpoints().current().protocol_error(reason, &[]).into()
         })
     };
-    read_anywhere(node, "block", read).await
+    read_anywhere(node, "block", height, read).await
 }
 
 /// `None` when a transaction is no base64: such a block proves the absence of nothing.
@@ -275,14 +275,20 @@ async fn read_used_sequences(
 
 /// Results of the transactions of a block; `None` when no node has them.
 pub(super) async fn read_results(node: NodeClient, height: u64) -> Result<Option<Vec<ExecTxResult>>, NodeClientError> {
-    let results = read_anywhere(node, "results", |node| async move { node.block_results(height).await }).await?;
+    let read = |node: NodeClient| async move { node.block_results(height).await };
+    let results = read_anywhere(node, "results", height, read).await?;
     Ok(results.map(|results| results.txs_results))
 }
 
-/// Asks the node, and the others for a block that it lacks. `None` when all of them lack it.
+/// Asks the node, and the others for a block that it lacks. `None` when all of them lack it for good.
+///
+/// # Errors
+/// When one of them may have it: it does not answer, has not reached the height, or answers with an error that says nothing of the
+/// block.
 pub(super) async fn read_anywhere<T, F>(
     node: NodeClient,
     part: &'static str,
+    height: u64,
     read: impl Fn(NodeClient) -> F,
 ) -> Result<Option<T>, NodeClientError>
 where
@@ -291,17 +297,16 @@ where
     let mut silent = None;
     let others = node.alternatives();
     for node in std::iter::once(node).chain(others) {
-        match read(node).await {
+        match read(node.clone()).await {
             Ok(found) => {
                 metrics::record_block_read(part, "read");
                 return Ok(Some(found));
             }
-            Err(NodeClientError::Rpc { .. }) => {}
+            Err(error) if node.lacks_block(height, &error).await => {}
             Err(error) => silent = silent.or(Some(error)),
         }
     }
     match silent {
-        // A node that does not answer may have it.
         Some(error) => Err(error),
         None => {
             metrics::record_block_read(part, "missing");
