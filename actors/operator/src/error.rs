@@ -16,7 +16,7 @@ use crate::agent_session::AgentCallError;
 pub use self::write::{
     bound_error, displaced_error, expired_error, never_executed_error, record_unavailable, rejected_error,
     resubmission_error, server_stopped, signer_unavailable, submit_error, timed_out_error, tx_failed_error,
-    unknown_payer, unprovable_error,
+    unknown_key, unknown_payer, unprovable_error,
 };
 
 /// An upstream's failure.
@@ -25,7 +25,7 @@ pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
     match error {
         UpstreamError::Unreachable { kind, origin, .. } | UpstreamError::Paused { kind, origin } => {
             let details = json!({"kind": kind, "origin": origin});
-            let hint = "nothing was changed; try again in a moment, and check that server if it persists";
+            let hint = "try again in a moment, and check that server if it persists";
             ErrorEnvelope::new(FailureCode::UpstreamUnreachable, message, hint).with_details(details)
         }
         UpstreamError::Http { kind, status, body } => {

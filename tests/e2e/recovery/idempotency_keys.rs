@@ -4,7 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, poll_until, start_quick_network};
+use super::{
+    super::harness::{
+        CREATE_ECOSYSTEM, TestNetwork, call_tool, ecosystem_arguments, into_arguments, poll_until, start_quick_network,
+    },
+    process_kill,
+};
 
 fn keyed_arguments(name: &str, key: &str) -> Value {
     let mut arguments = ecosystem_arguments(name);
@@ -136,4 +141,37 @@ async fn every_write_attempt_is_in_the_audit_with_its_origin_and_outcome() {
     }
     let rows = world.transactions().await;
     assert_eq!((rows.len(), &rows[0]["write_id"]), (1, &written["id"]));
+}
+
+/// The process dies between the block and its answer, and the node is away when the call is repeated.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_whose_transaction_the_journal_has_as_included_is_answered_while_the_node_is_away() {
+    let (mut world, files) = (start_quick_network().await, process_kill::new_files());
+    let (served, client) = process_kill::start_with(&world, &files, &[]).await;
+    // The answer waits for the indexer.
+    world.network.kill_indexer();
+    let rows = async || {
+        let read = client.read_resource("svc://own/transactions").await.expect("readable");
+        read["transactions"].as_array().cloned().expect("a list")
+    };
+    let is_included = async || rows().await.first().is_some_and(|row| row["state"] == "included");
+    tokio::select! {
+        answer = client.call_tool(CREATE_ECOSYSTEM, into_arguments(keyed_arguments("known", "k"))) => panic!("{answer:?}"),
+        () = poll_until("the journal has it in a block", is_included) => {}
+    }
+    let row = rows().await.remove(0);
+    process_kill::kill(served);
+    world.network.restart_indexer().await.expect("starts again");
+    let (served, client) = process_kill::start_with(&world, &files, &[]).await;
+    world.network.devnet.node.stop();
+    let again = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("known", "k")).await;
+    assert!(!again.is_error, "{:#}", again.content);
+    for (member, expected) in
+        [("tx_hash", &row["tx_hash"]), ("block_height", &row["block_height"]), ("code", &json!(0))]
+    {
+        assert_eq!(&again.content[member], expected, "{:#}", again.content);
+    }
+    world.network.devnet.node.start().expect("starts");
+    assert_eq!((world.times_on_chain("known"), world.operator_txs_in_blocks()), (1, 1));
+    process_kill::kill(served);
 }

@@ -16,7 +16,7 @@ use crate::snapshot::UnknownPayer;
 /// A write that the signer brought into flight with no transaction.
 pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
     match error {
-        SubmitError::Node(error) => node_error(error),
+        SubmitError::Node(error) => nothing_sent(node_error(error)),
         SubmitError::NoAccount { address } => ErrorEnvelope::new(
             FailureCode::InsufficientFees,
             format!("account {address} does not exist on chain yet"),
@@ -103,6 +103,16 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
     }
 }
 
+/// Beginnings of the hints of a write that the signer ended before a signature, or before any byte left.
+const NOTHING_SENT: [&str; 2] = ["nothing was sent; ", "nothing was signed; "];
+
+fn nothing_sent(mut error: ErrorEnvelope) -> ErrorEnvelope {
+    if !NOTHING_SENT.iter().any(|words| error.hint.starts_with(words)) {
+        error.hint = format!("{}{}", NOTHING_SENT[0], error.hint);
+    }
+    error
+}
+
 /// A transaction that CheckTx refused, or the ante handler in a block. A node that has passed it on may still bring it into a block.
 pub fn rejected_error(tx: &SubmittedTx, refusal: &TxRefusal) -> ErrorEnvelope {
     bound_error(refusal_error(refusal), tx)
@@ -176,18 +186,29 @@ pub fn unprovable_error(hash: &str, timeout_height: u64, missing_blocks: &[u64])
 /// A transaction that no block contains and that can never execute.
 pub fn expired_error(hash: &str, timeout_height: u64) -> ErrorEnvelope {
     let message = format!("transaction {hash} was not included by block {timeout_height} and can never execute");
-    let hint = "nothing was changed; the same call can be made again, under a new idempotency_key if it had one";
+    let hint = "it has had no effect; the same call can be made again, under a new idempotency_key if it had one";
     ErrorEnvelope::new(FailureCode::TxExpired, message, hint)
         .with_details(json!({"tx_hash": hash, "timeout_height": timeout_height}))
 }
 
-/// A transaction whose sequence a foreign transaction has used.
-pub fn displaced_error(hash: &str, sequence: u64, height: u64) -> ErrorEnvelope {
+/// A transaction whose sequence a foreign transaction has used, as far as known with the height at which that was found.
+pub fn displaced_error(hash: &str, sequence: u64, height: Option<u64>) -> ErrorEnvelope {
     let message = format!("another transaction used sequence {sequence} of this account; {hash} can never execute");
-    let hint = "nothing was changed; another process uses the same account: stop it, then make the call again, under a new \
+    let hint = "it has had no effect; another process uses the same account: stop it, then make the call again, under a new \
                 idempotency_key if it had one";
-    ErrorEnvelope::new(FailureCode::SequenceMismatch, message, hint)
-        .with_details(json!({"tx_hash": hash, "sequence": sequence, "seen_at_height": height}))
+    let mut details = json!({"tx_hash": hash, "sequence": sequence});
+    if let Some(height) = height {
+        details["seen_at_height"] = height.into();
+    }
+    ErrorEnvelope::new(FailureCode::SequenceMismatch, message, hint).with_details(details)
+}
+
+/// A write under a key of which the journal cannot say whether it was used before.
+pub fn unknown_key(key: &str, reason: &str) -> ErrorEnvelope {
+    let hint = "whether a call under this idempotency_key was made before is not known, and this one sent nothing; the operator of this \
+                server has to mend its journal, then repeat the call under the same key";
+    ErrorEnvelope::new(FailureCode::JournalUnavailable, format!("the journal cannot be read: {reason}"), hint)
+        .with_details(json!({"record": "journal", "idempotency_key": key}))
 }
 
 /// A record that must exist before a write cannot be made.
@@ -245,9 +266,10 @@ pub fn resubmission_error(mut error: ErrorEnvelope, earlier: &SubmittedTx) -> Er
         error.code = FailureCode::AuthzRevoked;
     }
     error.details["tx_hash"] = earlier.hash.as_str().into();
+    // Bytes of the first one have left.
+    let hint = NOTHING_SENT.iter().find_map(|words| error.hint.strip_prefix(words)).unwrap_or(&error.hint);
     error.hint = format!(
-        "its first transaction had no effect and no other was sent; call again under a new idempotency_key if it had one; {}",
-        error.hint
+        "its first transaction had no effect and no other was sent; call again under a new idempotency_key if it had one; {hint}"
     );
     error
 }
@@ -274,4 +296,48 @@ pub fn server_stopped() -> ErrorEnvelope {
     ErrorEnvelope::new(FailureCode::NotReady, "the server stopped before the write ended", hint)
         .not_retryable()
         .with_next_step(NextStep::ListTransactions)
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_net::upstream::{NodeClientError, UpstreamError, UpstreamKind};
+
+    use super::*;
+
+    #[test]
+    fn no_hint_says_that_nothing_was_sent_or_changed_where_bytes_have_left() {
+        let tx = SubmittedTx { hash: "AB".to_owned(), timeout_height: 9, sequence: 7, has_granter: false };
+        let unreachable = || {
+            let (kind, origin) = (UpstreamKind::Rpc, "http://node".to_owned());
+            NodeClientError::Upstream(UpstreamError::Unreachable { kind, origin, reason: "refused".to_owned() })
+        };
+        let chain = ChainError { codespace: "sdk".to_owned(), code: 11, raw_log: "out of gas".to_owned() };
+        let refusal = TxRefusal { error: chain.clone(), block_height: None };
+        let unsent = submit_error(&SubmitError::Node(unreachable()));
+        assert!(unsent.hint.starts_with("nothing was sent; "), "{}", unsent.hint);
+        let ceiling = CeilingExceeded { ceiling: Ceiling::Fee, needed: 2, limit: 1 };
+        let refused_again = submit_error(&SubmitError::AboveCeiling(ceiling));
+        for envelope in [
+            expired_error("AB", 9),
+            displaced_error("AB", 7, Some(8)),
+            displaced_error("AB", 7, None),
+            timed_out_error("AB", 9, Duration::from_secs(1)),
+            unprovable_error("AB", 9, &[3]),
+            rejected_error(&tx, &refusal),
+            never_executed_error("AB", &refusal),
+            tx_failed_error("AB", 8, &chain),
+            bound_error(unsent.clone(), &tx),
+            resubmission_error(unsent, &tx),
+            resubmission_error(refused_again, &tx),
+            server_stopped(),
+        ] {
+            let hint = &envelope.hint;
+            assert!(
+                !["nothing was sent", "nothing was changed", "nothing was signed"].iter().any(|one| hint.contains(one)),
+                "{hint}"
+            );
+        }
+        assert_eq!(displaced_error("AB", 7, None).details["seen_at_height"], serde_json::Value::Null);
+        assert!(!unknown_key("k", "locked").hint.contains("nothing was sent"));
+    }
 }

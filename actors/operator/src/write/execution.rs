@@ -184,7 +184,7 @@ async fn conclude(context: &WriteContext, decided: DecidedWrite) -> WriteAnswer 
     let (height, result) = match outcome {
         WriteOutcome::Included { height, result } => (height, result),
         WriteOutcome::Expired { timeout_height } => return Err(expired_error(hash, timeout_height)),
-        WriteOutcome::Displaced { height } => return Err(displaced_error(hash, tx.sequence, height)),
+        WriteOutcome::Displaced { height } => return Err(displaced_error(hash, tx.sequence, Some(height))),
     };
     if result.code != 0 {
         // The chain's answer contradicts the published snapshot.

@@ -15,8 +15,7 @@ use super::{
     receipt::{WriteAnswer, WriteReceipt, build_receipt},
 };
 use crate::error::{
-    displaced_error, expired_error, never_executed_error, node_error, record_unavailable, rejected_error,
-    tx_failed_error,
+    displaced_error, expired_error, never_executed_error, rejected_error, tx_failed_error, unknown_key,
 };
 
 /// An answer as the journal stores it.
@@ -61,7 +60,7 @@ pub(crate) fn matches_digest(digest: &str, message: &EncodedMessage, key: &str) 
 pub(crate) async fn find_answer(context: &WriteContext, intent: &WriteIntent) -> Option<WriteAnswer> {
     let key = intent.idempotency_key.as_deref()?;
     match context.pipeline.journal().find_by_key(&intent.origin.principal, key).await {
-        Err(error) => Some(Err(record_unavailable("journal", &error.to_string()))),
+        Err(error) => Some(Err(unknown_key(key, &error.to_string()))),
         Ok(None) => None,
         Ok(Some(record)) => match matches_digest(&record.message_digest, &intent.encoded, key) {
             Ok(()) => Some(recorded_answer(context, record).await),
@@ -99,9 +98,13 @@ async fn recorded_answer(context: &WriteContext, record: JournalRecord) -> Write
         }
         ("open_refused", _) => return Err(rejected_error(&record.submitted_tx(), &record.refusal())),
         ("expired", _) => WriteOutcome::Expired { timeout_height: record.timeout_height },
-        ("displaced", _) => WriteOutcome::Displaced { height: record.timeout_height },
+        // The journal does not have the height at which the other transaction was found.
+        ("displaced", _) => return Err(displaced_error(hash, record.sequence, None)),
         (_, Some(height)) => {
-            let result = context.pipeline.read_result(height, hash).await.map_err(|error| node_error(&error))?;
+            let result = context.pipeline.read_result(height, hash).await.unwrap_or_else(|error| {
+                tracing::warn!(tx_hash = hash, height, %error, "the answer is from the journal alone: the block cannot be read");
+                None
+            });
             let result = Box::new(result.unwrap_or_else(|| journaled_result(&record)));
             WriteOutcome::Included { height, result }
         }
@@ -109,7 +112,7 @@ async fn recorded_answer(context: &WriteContext, record: JournalRecord) -> Write
     };
     match outcome {
         WriteOutcome::Expired { timeout_height } => Err(expired_error(hash, timeout_height)),
-        WriteOutcome::Displaced { height } => Err(displaced_error(hash, record.sequence, height)),
+        WriteOutcome::Displaced { height } => Err(displaced_error(hash, record.sequence, Some(height))),
         WriteOutcome::Included { height, result } if result.code != 0 => {
             let error = ChainError { codespace: result.codespace, code: result.code, raw_log: result.log };
             Err(tx_failed_error(hash, height, &error))
@@ -120,7 +123,8 @@ async fn recorded_answer(context: &WriteContext, record: JournalRecord) -> Write
     }
 }
 
-/// The result of a transaction as far as the journal has it. The nodes have pruned its block, and with it response and events.
+/// The result of a transaction as far as the journal has it. Response and events are in its block alone, which the nodes have pruned, or
+/// which no node serves now.
 fn journaled_result(record: &JournalRecord) -> ExecTxResult {
     ExecTxResult {
         code: record.code.unwrap_or_default(),
