@@ -12,6 +12,7 @@ pub fn subject_name(subject: BootSubject) -> &'static str {
         BootSubject::Indexer => chain::SVC_INDEXER.name,
         BootSubject::Graph => chain::SVC_GRAPH.name,
         BootSubject::ChainId => chain::SVC_CHAIN_ID.name,
+        BootSubject::Denom => chain::SVC_DENOM.name,
         BootSubject::GasPrice => chain::SVC_GAS_PRICE.name,
         BootSubject::Corporation => chain::SVC_CORPORATION.name,
         BootSubject::Key => chain::MCP_SVC_MNEMONIC.name,

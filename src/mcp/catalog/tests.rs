@@ -15,6 +15,7 @@ fn catalog() -> ToolCatalog {
         registry: Arc::new(registry),
         release: Arc::default(),
         minimum_price: None,
+        denom_doubt: None,
     };
     ToolCatalog::build(&chain, &ToolSelection::default()).expect("builds")
 }

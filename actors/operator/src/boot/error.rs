@@ -27,6 +27,8 @@ pub enum BootSubject {
     ChainId,
     /// The corporation.
     Corporation,
+    /// The denom of fees.
+    Denom,
     /// The price of gas.
     GasPrice,
     /// The key.
@@ -128,6 +130,7 @@ impl BootError {
         match self {
             Self::Chain(DiscoveryError::ChainId { .. }) => BootSubject::ChainId,
             Self::Chain(DiscoveryError::DescriptorMismatch { .. }) => BootSubject::Node,
+            Self::Chain(DiscoveryError::FeeDenom { .. }) => BootSubject::Denom,
             Self::Chain(DiscoveryError::GasPriceDenom { .. }) => BootSubject::GasPrice,
             Self::Chain(DiscoveryError::Node(error)) => node_or_indexer(error),
             Self::PlaintextNode(_) => BootSubject::PlaintextNode,

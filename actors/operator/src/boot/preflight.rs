@@ -194,12 +194,19 @@ fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<Pre
         }
         (None, None) => PreflightFinding::passed(BootSubject::GasPrice, "the node states no minimum"),
     };
+    let denom = match &discovery.chain.denom_doubt {
+        Some(doubt) => PreflightFinding::warning(BootSubject::Denom, doubt),
+        None => {
+            PreflightFinding::passed(BootSubject::Denom, format!("fees are paid in {}", discovery.chain.params.denom))
+        }
+    };
     let corporation = format!("{} is {name}, {}", config.corporation_id, snapshot.policy_address());
     vec![
         PreflightFinding::passed(BootSubject::Key, format!("is the key of {}", discovery.identity.address)),
         PreflightFinding::passed(BootSubject::Corporation, corporation),
         PreflightFinding::passed(BootSubject::Authorizations, authorizations),
         fees,
+        denom,
         price,
         check_release(&discovery.chain),
         PreflightFinding::passed(BootSubject::Agents, format!("agents of the corporation: {}", snapshot.agents.len())),

@@ -14,6 +14,7 @@ use svc_wire::{
 };
 
 use super::{
+    fee_denom::{DenomVerdict, judge_denom, query_denom_facts},
     gas_price::query_minimum_price,
     node_release::{FoundRelease, NodeRelease, find_release},
     params::{ChainParams, query_bond_denom},
@@ -33,6 +34,8 @@ pub struct RegistryChain {
     pub release: Arc<NodeRelease>,
     /// Minimum price of gas of the node, in millionths of the fee denom; `None` where it states none.
     pub minimum_price: Option<u64>,
+    /// The reason why the node does not confirm the configured fee denom, although nothing contradicts it.
+    pub denom_doubt: Option<String>,
 }
 
 impl RegistryChain {
@@ -91,6 +94,16 @@ pub enum DiscoveryError {
         /// The fields, sorted.
         differences: Vec<DescriptorDifference>,
     },
+    /// No fee can be paid in the configured denom.
+    #[error("fees are configured in {denom:?}, and {reason}; {}", describe_allowed(.allowed))]
+    FeeDenom {
+        /// The configured denom.
+        denom: String,
+        /// The contradiction of the node.
+        reason: String,
+        /// The denoms of fees, as the node states them.
+        allowed: Vec<String>,
+    },
     /// The gas price is in another denom than fees.
     #[error("the gas price is in {priced:?}, fees are paid in {denom:?}")]
     GasPriceDenom {
@@ -105,6 +118,13 @@ pub enum DiscoveryError {
     /// The node did not answer.
     #[error(transparent)]
     Node(#[from] NodeClientError),
+}
+
+fn describe_allowed(allowed: &[String]) -> String {
+    match allowed {
+        [] => "the node names no other denom".to_owned(),
+        allowed => format!("allowed: {}", allowed.join(", ")),
+    }
 }
 
 impl From<NodeDescriptorsError> for DiscoveryError {
@@ -199,9 +219,9 @@ pub async fn discover_chain(node: &NodeClient, expected: &ChainExpectation) -> R
         true => Arc::clone(&served),
         false => Arc::new(ProtoRegistry::compiled(served.namespace())?),
     };
-    let denom = match &expected.denom {
-        Some(denom) => denom.clone(),
-        None => query_bond_denom(node).await?,
+    let (denom, denom_doubt) = match &expected.denom {
+        Some(denom) => (denom.clone(), check_denom(node, denom).await?),
+        None => (query_bond_denom(node).await?, None),
     };
     let set_denom = expected.set_price.as_ref().and_then(|price| price.denom.as_ref());
     if let Some(priced) = set_denom.filter(|priced| **priced != denom) {
@@ -213,9 +233,23 @@ pub async fn discover_chain(node: &NodeClient, expected: &ChainExpectation) -> R
         None => expected.fees.at_least(minimum_price.unwrap_or_default()),
     };
     let params = ChainParams { chain_id, denom, prefix, fees };
-    let chain = RegistryChain { params, registry, served, release: Arc::new(release), minimum_price };
+    let chain = RegistryChain { params, registry, served, release: Arc::new(release), minimum_price, denom_doubt };
     if let Some(reason) = chain.price_problem() {
         tracing::warn!(origin = node.origin(), "{reason}");
     }
     Ok(chain)
+}
+
+/// The doubt that stays about a configured fee denom.
+async fn check_denom(node: &NodeClient, denom: &str) -> Result<Option<String>, DiscoveryError> {
+    match judge_denom(denom, &query_denom_facts(node, denom).await) {
+        DenomVerdict::Confirmed => Ok(None),
+        DenomVerdict::Unconfirmed(doubt) => {
+            tracing::warn!(origin = node.origin(), "{doubt}");
+            Ok(Some(doubt))
+        }
+        DenomVerdict::Contradicted { reason, allowed } => {
+            Err(DiscoveryError::FeeDenom { denom: denom.to_owned(), reason, allowed })
+        }
+    }
 }

@@ -1,19 +1,38 @@
 //! The minimum price of gas of a node.
 
-use svc_net::upstream::NodeClient;
+use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::proto::cosmos::base::node::v1beta1::{ConfigRequest, ConfigResponse};
 
 /// The price below which the node refuses transactions, in millionths of the fee denom, rounded up. `None` where it states none in that
 /// denom, or does not answer the question.
 pub async fn query_minimum_price(node: &NodeClient, denom: &str) -> Option<u64> {
-    let path = "/cosmos.base.node.v1beta1.Service/Config";
-    match node.query::<_, ConfigResponse>(path, &ConfigRequest {}, 0).await {
+    match query_config(node).await {
         Ok(config) => parse_minimum_price(&config.minimum_gas_price, denom),
         Err(error) => {
             tracing::info!(%error, "the node does not state its minimum price of gas");
             None
         }
     }
+}
+
+/// The denoms in which a node states a minimum price of gas; none where it takes any fee.
+///
+/// # Errors
+/// When the node does not answer the question.
+pub(super) async fn query_price_denoms(node: &NodeClient) -> Result<Vec<String>, NodeClientError> {
+    Ok(parse_price_denoms(&query_config(node).await?.minimum_gas_price))
+}
+
+async fn query_config(node: &NodeClient) -> Result<ConfigResponse, NodeClientError> {
+    node.query("/cosmos.base.node.v1beta1.Service/Config", &ConfigRequest {}, 0).await
+}
+
+fn parse_price_denoms(text: &str) -> Vec<String> {
+    let denom = |coin: &str| {
+        let denom = coin.trim().trim_start_matches(|one: char| one.is_ascii_digit() || one == '.');
+        (!denom.is_empty()).then(|| denom.to_owned())
+    };
+    text.split(',').filter_map(denom).collect()
 }
 
 /// Parses decimal coins: `0.250000000000000000usvc,1.5other`.
@@ -56,5 +75,8 @@ mod tests {
         ] {
             assert_eq!(parse_minimum_price(text, "usvc"), micros, "{text:?}");
         }
+        let denoms = parse_price_denoms("0.250000000000000000usvc, 1.5ibc/27AB");
+        assert_eq!(denoms, ["usvc", "ibc/27AB"]);
+        assert!(parse_price_denoms("").is_empty());
     }
 }
