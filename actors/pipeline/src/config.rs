@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    chain::{node_release::ReleaseWatch, params::ChainParams},
+    chain::{gas_price::GasPriceWatch, node_release::ReleaseWatch, params::ChainParams},
     journal::store::JournalPlace,
     signer::window::WindowBound,
     write::fee::DEFAULT_GAS_ADJUSTMENT,
@@ -17,6 +17,8 @@ pub(crate) const MAX_ACTIVE_WRITES: usize = 4_096;
 pub struct PipelineConfig {
     /// Parameters of the chain.
     pub chain: ChainParams,
+    /// The price of gas, from the discovery; the pipeline keeps it current. Without one the price of the parameters stays.
+    pub prices: GasPriceWatch,
     /// The release of the node, from the discovery; the pipeline keeps it current.
     pub release: ReleaseWatch,
     /// Longest wait of a caller for inclusion. Timeout heights are twice as far away.
@@ -37,6 +39,7 @@ impl PipelineConfig {
     /// The defaults for a chain: a wait of 30 seconds, an adaptive window, a journal in memory.
     pub fn new(chain: ChainParams) -> Self {
         Self {
+            prices: GasPriceWatch::new(chain.fees, true, &chain.denom),
             chain,
             release: ReleaseWatch::default(),
             tx_timeout: Duration::from_secs(30),

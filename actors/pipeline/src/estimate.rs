@@ -16,7 +16,7 @@ use crate::{
     signer::gas_history::GasHistory,
     write::{
         error::SubmitError,
-        fee::{FeeGranter, FeeLimits, SpentToday},
+        fee::{FeeGranter, FeeLimits, FeePolicy, SpentToday},
         message::EncodedMessage,
     },
 };
@@ -63,6 +63,8 @@ const MAX_SIMULATIONS: usize = 5;
 /// Estimates costs for one account.
 pub(crate) struct CostEstimator<'a> {
     pub chain: &'a ChainParams,
+    /// Price of gas and ceilings.
+    pub fees: FeePolicy,
     pub identity: &'a AccountIdentity,
     pub node: &'a NodeClient,
     pub clock: &'a RetainedState<BlockClock>,
@@ -88,7 +90,6 @@ impl CostEstimator<'_> {
                 Ok(gas_used) => {
                     let gas_wanted = self.gas.with(|gas| gas.gas_limit(message.msg_type(), gas_used));
                     let fee = self
-                        .chain
                         .fees
                         .fee_below_ceiling(gas_wanted, self.spent_today, self.fee_limits)
                         .map_err(SubmitError::AboveCeiling)?;

@@ -51,6 +51,7 @@ pub use chain::{
         discover_chain,
     },
     fee_allowance::{FeeAllowance, query_fee_allowance},
+    gas_price::GasPriceWatch,
     head::query_head,
     node_release::{NodeRelease, ReleaseWatch},
     params::{ChainParams, query_bond_denom},

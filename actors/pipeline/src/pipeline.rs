@@ -27,6 +27,7 @@ use crate::{
     chain::{
         account::AccountIdentity,
         block_clock::{BlockClock, BlockHead},
+        gas_price::GasPriceWatch,
         head::query_head,
         node_release::{NodeRelease, ReleaseWatch},
         params::ChainParams,
@@ -81,6 +82,7 @@ pub struct Pipeline(Arc<PipelineRuntime>);
 
 struct PipelineRuntime {
     chain: ChainParams,
+    prices: GasPriceWatch,
     release: ReleaseWatch,
     identity: AccountIdentity,
     node: NodeClient,
@@ -213,6 +215,7 @@ impl Pipeline {
         }
         let estimator = CostEstimator {
             chain: &runtime.chain,
+            fees: runtime.prices.fees(),
             identity: &runtime.identity,
             node: &runtime.node,
             clock: &runtime.clock,
@@ -275,6 +278,11 @@ impl Pipeline {
     /// The messages as the node describes them, as they were last read; `None` before the first answer.
     pub fn served_messages(&self) -> Option<Arc<ProtoRegistry>> {
         self.0.release.served()
+    }
+
+    /// The price of gas.
+    pub fn prices(&self) -> &GasPriceWatch {
+        &self.0.prices
     }
 
     /// Parameters of the chain.

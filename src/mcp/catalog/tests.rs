@@ -14,7 +14,7 @@ fn catalog() -> ToolCatalog {
         served: Arc::new(registry.clone()),
         registry: Arc::new(registry),
         release: Arc::default(),
-        minimum_price: None,
+        prices: svc_pipeline::GasPriceWatch::new(FeePolicy::at_price(25_000), true, "usvc"),
         denom_doubt: None,
     };
     ToolCatalog::build(&chain, &ToolSelection::default()).expect("builds")

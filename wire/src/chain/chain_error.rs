@@ -126,6 +126,11 @@ impl ChainError {
         (self.codespace.as_str(), self.code) == ("sdk", 38) && self.raw_log.contains("failed to load state at height")
     }
 
+    /// Whether CheckTx refused the transaction because its fee is below the node's minimum price of gas.
+    pub fn is_below_minimum_price(&self) -> bool {
+        (self.codespace.as_str(), self.code) == ("sdk", 13)
+    }
+
     /// Classifies the failure.
     pub fn classify(&self) -> ChainErrorKind {
         match (self.codespace.as_str(), self.code) {

@@ -183,7 +183,7 @@ fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<Pre
             PreflightFinding::failed(BootSubject::Fees, format!("{unknown}; nothing is signed until the node says it"))
         }
     };
-    let price = match (discovery.chain.price_problem(), discovery.chain.minimum_price) {
+    let price = match (discovery.chain.prices.problem(), discovery.chain.prices.minimum()) {
         (Some(problem), _) => PreflightFinding::failed(BootSubject::GasPrice, problem),
         (None, Some(minimum)) => {
             let (price, minimum) = (discovery.chain.params.fees.gas_price_micros, decimal_price(minimum));

@@ -228,7 +228,7 @@ fn insufficient_fees(chain: &ChainError) -> ErrorEnvelope {
             let times = format!("{}.{:02}", factor / 100, factor % 100);
             message = format!("{message}, so that the price of gas has to be {times} times as high");
         }
-        let hint = "raise the price, or leave it out: then the node's own price is taken at the start";
+        let hint = "raise the price, or leave it out: then the node's own price is taken, as it is at each time";
         let mut details = chain_details(chain);
         details["fee_required"] = required.to_string().into();
         details["fee_offered"] = offered.to_string().into();
@@ -241,6 +241,12 @@ fn insufficient_fees(chain: &ChainError) -> ErrorEnvelope {
     ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint)
         .with_details(chain_details(chain))
         .with_next_step(NextStep::ShowFeeAllowance)
+}
+
+/// A refusal for too small a fee at a price that is set, with this price and the node's.
+pub fn with_prices(mut error: ErrorEnvelope, problem: &str) -> ErrorEnvelope {
+    error.message = format!("{}; {problem}", error.message);
+    error
 }
 
 /// A transaction that failed in its block.

@@ -71,6 +71,7 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
     };
     let pipeline_config = PipelineConfig {
         release: ReleaseWatch::new(&chain, node.origin()),
+        prices: chain.prices.clone(),
         tx_timeout: config.tx_timeout,
         window: config.window,
         journal,

@@ -31,6 +31,7 @@ use crate::{
     error::{
         ask_error, bound_error, displaced_error, expired_error, never_executed_error, rejected_error,
         resubmission_error, signer_unavailable, submit_error, timed_out_error, tx_failed_error, unprovable_error,
+        with_prices,
     },
     refresher::RefreshTrigger,
     write::audit::AuditCompletion,
@@ -143,7 +144,11 @@ async fn answer_failure(
             with_terms_to_repeat(context, &intent.encoded, envelope).await
         }
         WriteError::Rejected { tx, refusal } => {
-            explain_refusal(context, &intent.encoded, rejected_error(&tx, &refusal), true).await
+            let envelope = explain_refusal(context, &intent.encoded, rejected_error(&tx, &refusal), true).await;
+            match context.pipeline.prices().problem().filter(|_| refusal.error.is_below_minimum_price()) {
+                Some(problem) => with_prices(envelope, &problem),
+                None => envelope,
+            }
         }
         WriteError::Withdrawn(error) => ask_error(&error),
         // The next process may find the transaction and send it, so that the record stays open for it.

@@ -15,11 +15,11 @@ use svc_wire::{
 
 use super::{
     fee_denom::{DenomVerdict, judge_denom, query_denom_facts},
-    gas_price::query_minimum_price,
+    gas_price::GasPriceWatch,
     node_release::{FoundRelease, NodeRelease, find_release},
     params::{ChainParams, query_bond_denom},
 };
-use crate::write::fee::{FeePolicy, decimal_price};
+use crate::write::fee::FeePolicy;
 
 /// The chain of the registry: parameters of its transactions, and its messages.
 #[derive(Debug, Clone)]
@@ -32,23 +32,10 @@ pub struct RegistryChain {
     pub served: Arc<ProtoRegistry>,
     /// The release of the node when it was discovered, with the messages of this program that it took.
     pub release: Arc<NodeRelease>,
-    /// Minimum price of gas of the node, in millionths of the fee denom; `None` where it states none.
-    pub minimum_price: Option<u64>,
+    /// The price of gas, as it was when the chain was discovered and as it is now.
+    pub prices: GasPriceWatch,
     /// The reason why the node does not confirm the configured fee denom, although nothing contradicts it.
     pub denom_doubt: Option<String>,
-}
-
-impl RegistryChain {
-    /// The reason for which the node refuses every transaction at this price of gas.
-    pub fn price_problem(&self) -> Option<String> {
-        let (price, denom) = (self.params.fees.gas_price_micros, &self.params.denom);
-        let minimum = self.minimum_price.filter(|minimum| *minimum > price)?;
-        Some(format!(
-            "the node takes no fee below {}{denom} per gas, and the price is set to {}{denom}",
-            decimal_price(minimum),
-            decimal_price(price)
-        ))
-    }
 }
 
 /// The configured price of gas.
@@ -227,17 +214,10 @@ pub async fn discover_chain(node: &NodeClient, expected: &ChainExpectation) -> R
     if let Some(priced) = set_denom.filter(|priced| **priced != denom) {
         return Err(DiscoveryError::GasPriceDenom { priced: priced.clone(), denom });
     }
-    let minimum_price = query_minimum_price(node, &denom).await;
-    let fees = match expected.set_price {
-        Some(_) => expected.fees,
-        None => expected.fees.at_least(minimum_price.unwrap_or_default()),
-    };
-    let params = ChainParams { chain_id, denom, prefix, fees };
-    let chain = RegistryChain { params, registry, served, release: Arc::new(release), minimum_price, denom_doubt };
-    if let Some(reason) = chain.price_problem() {
-        tracing::warn!(origin = node.origin(), "{reason}");
-    }
-    Ok(chain)
+    let prices = GasPriceWatch::new(expected.fees, expected.set_price.is_some(), &denom);
+    prices.refresh(node).await;
+    let params = ChainParams { chain_id, denom, prefix, fees: prices.fees() };
+    Ok(RegistryChain { params, registry, served, release: Arc::new(release), prices, denom_doubt })
 }
 
 /// The doubt that stays about a configured fee denom.

@@ -5,7 +5,7 @@ pub mod block_clock;
 pub mod discovery;
 pub mod fee_allowance;
 mod fee_denom;
-mod gas_price;
+pub mod gas_price;
 pub mod head;
 pub mod node_release;
 pub mod params;

@@ -77,6 +77,8 @@ impl State {
                 self.args.confirmer.look_up_all();
                 // A node that was restarted, or another node, may lack a transaction in flight.
                 self.args.signer.doubt();
+                // Another node may have another price.
+                self.refresh_price(context);
             }
             Some(LinkEvent::Frame { frame, .. }) => {
                 self.args.clock.with(|clock| clock.last_event_at = Some(wall_clock::now_rfc3339()));
@@ -109,6 +111,9 @@ impl State {
         if check.compares_nodes || !self.args.release.is_current(&self.args.node) {
             self.verify_release(context);
         }
+        if check.asks_price {
+            self.refresh_price(context);
+        }
         // A block that other nodes deny must not pin the chain.
         if check.pins_block && self.args.node.dispute().is_none() {
             let plausible_height = self.args.clock.with(|clock| clock.plausible_height(Instant::now()));
@@ -138,6 +143,11 @@ impl State {
     fn verify_release(&self, context: &ActorContext<Msg>) {
         let (node, release) = (self.args.node.clone(), self.args.release.clone());
         context.spawn(async move { release.verify(&node).await });
+    }
+
+    fn refresh_price(&self, context: &ActorContext<Msg>) {
+        let (node, prices) = (self.args.node.clone(), self.args.prices.clone());
+        context.spawn(async move { prices.refresh(&node).await });
     }
 
     fn select_node(&self, context: &ActorContext<Msg>) {

@@ -20,6 +20,8 @@ pub(super) const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 const COMPARISON_PERIOD: u64 = 5;
 /// Status checks between two pinned blocks.
 const PIN_PERIOD: u64 = 60;
+/// Status checks between two questions for the price of gas: an hour.
+const PRICE_PERIOD: u64 = 3_600;
 
 /// A frame of the node.
 #[derive(Debug, PartialEq)]
@@ -92,6 +94,8 @@ pub struct StatusCheck {
     pub compares_nodes: bool,
     /// The newest block is pinned in the journal.
     pub pins_block: bool,
+    /// The node is asked for its minimum price of gas.
+    pub asks_price: bool,
 }
 
 /// State of the node link.
@@ -128,6 +132,7 @@ impl NodeLinkCore {
             // A node that stalls or falls behind keeps its WebSocket.
             compares_nodes: self.status_checks % COMPARISON_PERIOD == 1,
             pins_block: self.status_checks.is_multiple_of(PIN_PERIOD),
+            asks_price: self.status_checks.is_multiple_of(PRICE_PERIOD),
         }
     }
 }

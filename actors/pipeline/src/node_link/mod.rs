@@ -21,6 +21,7 @@ pub use self::{actor::NodeLink, core::NodeFrame};
 use crate::{
     chain::{
         block_clock::{BlockClock, BlockHead},
+        gas_price::GasPriceWatch,
         node_release::ReleaseWatch,
     },
     confirmer::ConfirmerHandle,
@@ -44,6 +45,8 @@ impl_actor_message!(Msg { Link, StatusRead, CheckStatus });
 pub struct Args {
     /// The node, or one of several.
     pub node: NodeClient,
+    /// The price of gas, which the link keeps current.
+    pub prices: GasPriceWatch,
     /// Its release, which the link keeps current.
     pub release: ReleaseWatch,
     /// Address of the signing account.

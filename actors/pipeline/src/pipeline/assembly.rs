@@ -47,6 +47,7 @@ impl Pipeline {
             key,
             identity: identity.clone(),
             chain: config.chain.clone(),
+            prices: config.prices.clone(),
             release: config.release.clone(),
             node: write_node.clone(),
             table: table.clone(),
@@ -68,6 +69,7 @@ impl Pipeline {
         };
         let link_args = node_link::Args {
             node: write_node,
+            prices: config.prices.clone(),
             release: config.release.clone(),
             address,
             clock: clock.clone(),
@@ -92,6 +94,7 @@ impl Pipeline {
         };
         let pipeline = Self(Arc::new(PipelineRuntime {
             chain: config.chain,
+            prices: config.prices,
             release: config.release,
             identity,
             node,

@@ -73,7 +73,7 @@ impl ActorBehaviour for Signer {
         context.send_after(Duration::ZERO, Msg::Tick);
         Ok(State {
             args: Arc::clone(args),
-            core: SignerCore::new(args.chain.fees, args.window, has_live),
+            core: SignerCore::new(args.prices.fees(), args.window, has_live),
             account_number: 0,
             jobs: HashMap::new(),
         })
@@ -83,6 +83,7 @@ impl ActorBehaviour for Signer {
         let table = state.args.table.clone();
         let today = UtcDay::of(&wall_clock::now());
         table.with(|table| table.begin_day(today));
+        state.core.set_fees(state.args.prices.fees());
         let effects = match message {
             Msg::Submit { request, reply } => match state.submitted_tx(request.submission_id) {
                 Some(submitted) => {
@@ -115,6 +116,7 @@ impl ActorBehaviour for Signer {
                 let answer = answer.map(|gas| state.gas_limit(id, gas));
                 table.with(|table| state.core.on_simulation(id, answer, table))
             }
+            Msg::PriceRead { id } => table.with(|table| state.core.on_price(id, table)),
             Msg::Sent { id, hash, answer } => table.with(|table| state.core.on_broadcast(id, &hash, answer, table)),
             Msg::NotSent { id, hash, failure } => {
                 state.retract(&hash);

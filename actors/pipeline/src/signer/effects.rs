@@ -22,6 +22,8 @@ pub enum SignerEffect {
     Simulate { id: SubmissionId, sequence: u64, with_granter: bool },
     /// Sign a write, add it to the transactions in flight, broadcast it.
     SignAndBroadcast { id: SubmissionId, sequence: u64, offer: FeeOffer },
+    /// Ask the node for its minimum price of gas.
+    AskPrice { id: SubmissionId },
     /// Broadcast the live transaction with this sequence again.
     Rebroadcast { sequence: u64 },
     /// The transaction was never sent: remove it.

@@ -34,6 +34,7 @@ use crate::{
     chain::{
         account::{AccountIdentity, AccountState},
         block_clock::BlockClock,
+        gas_price::GasPriceWatch,
         node_release::ReleaseWatch,
         params::ChainParams,
         simulation::SimulationError,
@@ -110,6 +111,11 @@ pub enum Msg {
         /// The answer.
         answer: Result<BroadcastOutcome, NodeClientError>,
     },
+    /// The node was asked for its price of gas.
+    PriceRead {
+        /// The submission.
+        id: SubmissionId,
+    },
     /// A transaction was signed and not sent.
     NotSent {
         /// The submission.
@@ -138,6 +144,7 @@ impl_actor_message!(Msg {
     Settled,
     AccountRead,
     Simulated,
+    PriceRead,
     Sent,
     NotSent,
     Resent,
@@ -153,6 +160,8 @@ pub struct Args {
     pub chain: ChainParams,
     /// The node, or one of several.
     pub node: NodeClient,
+    /// The price of gas.
+    pub prices: GasPriceWatch,
     /// Its release, with the messages of this program that it takes.
     pub release: ReleaseWatch,
     /// Transactions in flight.

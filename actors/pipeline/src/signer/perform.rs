@@ -51,6 +51,13 @@ impl State {
                     }
                 }
             }
+            SignerEffect::AskPrice { id } => {
+                let (node, prices, mailbox) = (self.args.node.clone(), self.args.prices.clone(), context.mailbox());
+                context.spawn(async move {
+                    prices.refresh(&node).await;
+                    mailbox.send(Msg::PriceRead { id });
+                });
+            }
             SignerEffect::Rebroadcast { sequence } => self.rebroadcast(context, sequence),
             SignerEffect::Retract { hash } => self.retract(&hash),
             SignerEffect::Refuse { hash, refusal } => {

@@ -24,6 +24,10 @@ pub struct QueuedWrite {
     pub granter: Option<FeeBudget>,
     /// Whether its gas limit was raised after CheckTx ran out of gas.
     pub has_raised_gas: bool,
+    /// Fee of its newest transaction.
+    pub offered_fee: u128,
+    /// Whether the node was asked for its price of gas, after it took the fee for too small.
+    pub has_asked_price: bool,
     /// Whether its caller withdrew it during the broadcast.
     pub is_withdrawn: bool,
     /// Number of wrong sequences that it met in simulations.
@@ -44,6 +48,8 @@ impl QueuedWrite {
             fee_limits: FeeLimits::default(),
             granter,
             has_raised_gas: false,
+            offered_fee: 0,
+            has_asked_price: false,
             is_withdrawn: false,
             setback_count: 0,
             unanswered_count: 0,

@@ -1,6 +1,7 @@
 //! The signer's decisions, in tables.
 
 mod bounds;
+mod prices;
 
 use std::collections::BTreeSet;
 

@@ -77,6 +77,7 @@ impl State {
         let account = identity.address.to_string();
         let config = PipelineConfig {
             release: ReleaseWatch::new(&chain, node.origin()),
+            prices: chain.prices.clone(),
             tx_timeout: args.config.tx_timeout,
             gas_adjustment: args.config.gas_adjustment,
             journal: args.config.journal.clone(),

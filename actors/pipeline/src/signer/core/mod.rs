@@ -6,6 +6,7 @@
 //! sequence, and its own write is signed again at no other one until the chain has decided it. A node that expects a used sequence
 //! is behind the chain, and the signer signs nothing on its word.
 
+mod price;
 mod sequence;
 
 use svc_net::upstream::{BroadcastOutcome, NodeClientError};
@@ -49,6 +50,12 @@ pub(super) enum SignerPhase {
     Broadcasting {
         sequence: u64,
         gas_limit: u64,
+    },
+    /// The node took the fee of the transaction `hash` for too small, and is asked for its price.
+    AskingPrice {
+        sequence: u64,
+        gas_limit: u64,
+        hash: String,
     },
     Rebroadcasting {
         sequence: u64,
@@ -162,6 +169,7 @@ impl SignerCore {
                     write.granter = None;
                     return vec![SignerEffect::Simulate { id, sequence, with_granter: false }];
                 }
+                write.offered_fee = fee;
                 self.phase = SignerPhase::Broadcasting { sequence, gas_limit };
                 let offer = FeeOffer { gas_limit, fee, with_granter: write.granter.is_some() };
                 vec![SignerEffect::SignAndBroadcast { id, sequence, offer }]
@@ -236,8 +244,14 @@ impl SignerCore {
                 vec![SignerEffect::Answer { id, outcome: Ok(hash.to_owned()) }]
             }
             BroadcastVerdict::Refused { refusal, kind } => {
+                let is_price = refusal.error.is_below_minimum_price();
                 let mut effects = vec![SignerEffect::Refuse { hash: hash.to_owned(), refusal }];
-                effects.extend(self.after_refusal(hash, sequence, gas_limit, kind, live));
+                effects.extend(match self.current_write.as_ref() {
+                    Some(write) if is_price && !write.has_asked_price && !write.is_withdrawn => {
+                        self.ask_price(hash, sequence, gas_limit)
+                    }
+                    _ => self.after_refusal(hash, sequence, gas_limit, kind, live),
+                });
                 effects
             }
             BroadcastVerdict::Unsent(error) => {
@@ -293,6 +307,9 @@ impl SignerCore {
                     Ok(fee) => fee,
                     Err(exceeded) => return self.refuse_current(SubmitError::AboveCeiling(exceeded), live),
                 };
+                if let Some(write) = self.current_write.as_mut() {
+                    write.offered_fee = fee;
+                }
                 self.phase = SignerPhase::Broadcasting { sequence, gas_limit };
                 let offer = FeeOffer { gas_limit, fee, with_granter };
                 vec![SignerEffect::SignAndBroadcast { id, sequence, offer }]

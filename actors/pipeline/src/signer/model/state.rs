@@ -182,6 +182,10 @@ impl ModelState {
                     self.table.refuse(&hash, refusal);
                 }
                 SignerEffect::ChooseNode => {}
+                SignerEffect::AskPrice { id } => {
+                    let effects = self.core.on_price(id, &self.table);
+                    self.perform(effects);
+                }
                 SignerEffect::Answer { id, outcome } => {
                     let call = HashParts { submission: id.0, sequence: 0, timeout_height: 0, number: 0 }.call();
                     let caller = &mut self.callers[usize::try_from(call).unwrap_or(1) - 1];
