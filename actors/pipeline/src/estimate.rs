@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use svc_kit::RetainedState;
+use svc_kit::{RetainedState, wall_clock};
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{chain_error::ChainErrorKind, tx::UnsignedTx};
+use tokio::time::Instant;
 
 use crate::{
     chain::{
         account::{AccountIdentity, query_balance},
         block_clock::BlockClock,
+        fee_allowance::query_fee_allowance,
         params::ChainParams,
         simulation::{SimulationError, simulate_gas},
     },
@@ -103,17 +105,32 @@ impl CostEstimator<'_> {
                     return Ok(TxEstimate { gas_used, gas_wanted, fee, has_granter: granter.is_some() });
                 }
                 Err(SimulationError::Refused(error)) => match error.classify_simulation() {
-                    ChainErrorKind::WrongSequence { expected: Some(expected), .. } => {
+                    // A message may quote the sentence for one sequence, and not for the next one too.
+                    ChainErrorKind::WrongSequence { expected: Some(expected), actual }
+                        if expected != sequence && actual.is_none_or(|actual| actual == sequence) =>
+                    {
                         sequence = expected;
                         last_refusal = SubmitError::Sequence(error);
                     }
-                    ChainErrorKind::FeeAllowanceUnusable if granter.is_some() => granter = None,
+                    ChainErrorKind::FeeAllowanceUnusable if self.is_unpaid(granter.as_ref(), message).await? => {
+                        granter = None;
+                    }
                     _ => return Err(SubmitError::Simulation(error).into()),
                 },
                 Err(SimulationError::NoAnswer(error)) => return Err(EstimateError::Node(error)),
             }
         }
         Err(last_refusal.into())
+    }
+
+    /// Whether there is a granter whose allowance at the node does not pay for a message.
+    async fn is_unpaid(&self, granter: Option<&FeeGranter>, message: &EncodedMessage) -> Result<bool, EstimateError> {
+        let Some(granter) = granter else { return Ok(false) };
+        let (grantee, denom) = (self.identity.address.to_string(), &self.chain.denom);
+        let found = query_fee_allowance(self.node, &granter.address, &grantee, denom).await;
+        let found = found.map_err(EstimateError::Node)?;
+        let now = self.clock.with(|clock| clock.time(Instant::now())).unwrap_or_else(wall_clock::now);
+        Ok(found.is_none_or(|found| found.budget_for(message.msg_type(), &now).is_none()))
     }
 
     async fn simulate(

@@ -11,6 +11,7 @@ mod limits;
 mod mempool;
 mod prices;
 mod process_kill;
+mod quoted_sentences;
 mod records;
 mod refusals;
 

@@ -123,7 +123,8 @@ impl ChainError {
 
     /// Whether a node has no state at the height of a query any more. The text ends in "not found", and says nothing of the entity.
     pub fn is_pruned_state(&self) -> bool {
-        (self.codespace.as_str(), self.code) == ("sdk", 38) && self.raw_log.contains("failed to load state at height")
+        (self.codespace.as_str(), self.code) == ("sdk", 38)
+            && self.raw_log.starts_with("failed to load state at height ")
     }
 
     /// Whether CheckTx refused the transaction because its fee is below the node's minimum price of gas.
@@ -149,6 +150,12 @@ impl ChainError {
         }
     }
 
+    /// Whether the node names a failure of a simulation by the code of the transaction. Elsewhere its sentence alone does, which a message
+    /// may quote.
+    pub fn has_sequence_code(&self) -> bool {
+        (self.codespace.as_str(), self.code) == ("sdk", 32)
+    }
+
     /// Classifies a failed simulation by its text.
     ///
     /// `Simulate` answers through `abci_query`. There the SDK turns every failure into a gRPC status of kind Unknown: the
@@ -158,7 +165,7 @@ impl ChainError {
     /// module and may change, so the caller reads the authorizations again.
     pub fn classify_simulation(&self) -> ChainErrorKind {
         let sentence = self.sentence();
-        if (self.codespace.as_str(), self.code) == ("sdk", 32) {
+        if self.has_sequence_code() {
             // A node that answers with the code of the transaction.
             parse_wrong_sequence(&self.raw_log)
         } else if self.is_of_message() {

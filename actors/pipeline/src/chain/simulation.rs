@@ -5,9 +5,15 @@ use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{
     account_key::PublicKey,
     chain_error::{ChainError, ChainErrorKind},
-    proto::cosmos::tx::v1beta1::{SimulateRequest, SimulateResponse},
+    proto::cosmos::{
+        bank::v1beta1::MsgSend,
+        base::v1beta1::Coin,
+        tx::v1beta1::{SimulateRequest, SimulateResponse},
+    },
     tx::UnsignedTx,
 };
+
+use super::account::{AccountIdentity, query_account};
 
 /// A simulation without a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,4 +57,28 @@ pub async fn query_check_sequence(node: &NodeClient, message: prost_types::Any, 
         },
         Ok(_) | Err(SimulationError::NoAnswer(_)) => None,
     }
+}
+
+/// The sequence that the node's check state expects next, by a message of our own that no rule of a module refuses before the sequence is
+/// compared; that of the newest block, where the node does not name it.
+///
+/// # Errors
+/// When the node does not answer, or does not have the account.
+pub async fn query_expected_sequence(
+    node: &NodeClient,
+    identity: &AccountIdentity,
+    denom: &str,
+) -> Result<u64, NodeClientError> {
+    let address = identity.address.to_string();
+    let amount = vec![Coin { denom: denom.to_owned(), amount: "1".to_owned() }];
+    let send = MsgSend { from_address: address.clone(), to_address: address.clone(), amount };
+    let type_url = "/cosmos.bank.v1beta1.MsgSend".to_owned();
+    let message = prost_types::Any { type_url, value: send.encode_to_vec() };
+    if let Some(expected) = query_check_sequence(node, message, &identity.public_key).await {
+        return Ok(expected);
+    }
+    let account = query_account(node, &address).await?;
+    account
+        .map(|account| account.sequence)
+        .ok_or_else(|| NodeClientError::unreadable(format!("the node does not have the account {address}")))
 }

@@ -116,6 +116,12 @@ impl ActorBehaviour for Signer {
                 let answer = answer.map(|gas| state.gas_limit(id, gas));
                 table.with(|table| state.core.on_simulation(id, answer, table))
             }
+            Msg::SequenceConfirmed { id, expected } => {
+                table.with(|table| state.core.on_sequence_confirmation(id, expected, table))
+            }
+            Msg::AllowanceConfirmed { id, pays } => {
+                table.with(|table| state.core.on_allowance_confirmation(id, pays, table))
+            }
             Msg::PriceRead { id } => table.with(|table| state.core.on_price(id, table)),
             Msg::Sent { id, hash, answer } => table.with(|table| state.core.on_broadcast(id, &hash, answer, table)),
             Msg::NotSent { id, hash, failure } => {

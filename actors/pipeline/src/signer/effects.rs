@@ -20,6 +20,10 @@ pub enum SignerEffect {
     ReadAccount,
     /// Simulate a write.
     Simulate { id: SubmissionId, sequence: u64, with_granter: bool },
+    /// Ask the node for the sequence that its check state expects.
+    ConfirmSequence { id: SubmissionId },
+    /// Ask the node whether the fee allowance pays for a write.
+    ConfirmAllowance { id: SubmissionId },
     /// Sign a write, add it to the transactions in flight, broadcast it.
     SignAndBroadcast { id: SubmissionId, sequence: u64, offer: FeeOffer },
     /// Ask the node for its minimum price of gas.

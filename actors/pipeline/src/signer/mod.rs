@@ -102,6 +102,20 @@ pub enum Msg {
         /// The answer.
         answer: Result<u64, SimulationError>,
     },
+    /// The sequence that the node's check state expects.
+    SequenceConfirmed {
+        /// The submission.
+        id: SubmissionId,
+        /// The answer.
+        expected: Result<u64, NodeClientError>,
+    },
+    /// Whether the fee allowance at the node pays for a write.
+    AllowanceConfirmed {
+        /// The submission.
+        id: SubmissionId,
+        /// The answer.
+        pays: Result<bool, NodeClientError>,
+    },
     /// The node answered a broadcast, or did not.
     Sent {
         /// The submission.
@@ -145,6 +159,8 @@ impl_actor_message!(Msg {
     AccountRead,
     Simulated,
     PriceRead,
+    SequenceConfirmed,
+    AllowanceConfirmed,
     Sent,
     NotSent,
     Resent,

@@ -23,9 +23,10 @@ use super::{
 use crate::{
     chain::{
         account::query_account,
+        fee_allowance::query_fee_allowance,
         head::select_node,
         node_release::NodeRelease,
-        simulation::{SimulationError, query_check_sequence, simulate_gas},
+        simulation::{SimulationError, query_check_sequence, query_expected_sequence, simulate_gas},
     },
     journal::error::JournalError,
     write::{daily_fees::UtcDay, error::SubmitError, in_flight::InFlightTx, submission::SubmissionId},
@@ -39,6 +40,8 @@ impl State {
         match effect {
             SignerEffect::ReadAccount => self.read_account(context),
             SignerEffect::Simulate { id, sequence, with_granter } => self.simulate(context, id, sequence, with_granter),
+            SignerEffect::ConfirmSequence { id } => self.confirm_sequence(context, id),
+            SignerEffect::ConfirmAllowance { id } => self.confirm_allowance(context, id),
             SignerEffect::SignAndBroadcast { id, sequence, offer } => {
                 let signed = match self.not_taken(id) {
                     Some(refusal) => Err(refusal),
@@ -126,6 +129,29 @@ impl State {
             } else {
                 mailbox.send(Msg::AccountRead { answer });
             }
+        });
+    }
+
+    /// Asks for the sequence of the check state, by a message that cannot be refused for its contents.
+    fn confirm_sequence(&self, context: &ActorContext<Msg>, id: SubmissionId) {
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        context.spawn(async move {
+            let expected = query_expected_sequence(&args.node, &args.identity, &args.chain.denom).await;
+            mailbox.send(Msg::SequenceConfirmed { id, expected });
+        });
+    }
+
+    fn confirm_allowance(&self, context: &ActorContext<Msg>, id: SubmissionId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let msg_type = job.request.intent.encoded.msg_type().to_owned();
+        let granter = job.request.granter.as_ref().map(|granter| granter.address.clone()).unwrap_or_default();
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        let now = args.clock.with(|clock| clock.time(Instant::now())).unwrap_or_else(wall_clock::now);
+        context.spawn(async move {
+            let grantee = args.identity.address.to_string();
+            let found = query_fee_allowance(&args.node, &granter, &grantee, &args.chain.denom).await;
+            let pays = found.map(|found| found.is_some_and(|one| one.budget_for(&msg_type, &now).is_some()));
+            mailbox.send(Msg::AllowanceConfirmed { id, pays });
         });
     }
 

@@ -32,6 +32,8 @@ pub struct QueuedWrite {
     pub is_withdrawn: bool,
     /// Number of wrong sequences that it met in simulations.
     pub setback_count: u32,
+    /// Number of its simulations whose sentence the node contradicts.
+    pub contradiction_count: u32,
     /// Number of its simulations without an answer.
     pub unanswered_count: u32,
     /// The only sequence that it may be signed at: that of its earlier transaction, which was refused and may still execute.
@@ -52,6 +54,7 @@ impl QueuedWrite {
             has_asked_price: false,
             is_withdrawn: false,
             setback_count: 0,
+            contradiction_count: 0,
             unanswered_count: 0,
             required_sequence: None,
         }

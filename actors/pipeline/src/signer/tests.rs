@@ -1,6 +1,7 @@
 //! The signer's decisions, in tables.
 
 mod bounds;
+mod confirmation;
 mod prices;
 
 use std::collections::BTreeSet;
@@ -129,18 +130,13 @@ fn a_refusal_because_of_the_allowance_is_tried_once_without_granter() {
 }
 
 #[test]
-fn the_allowance_is_not_used_when_it_fails_in_simulation_or_is_too_small() {
+fn the_allowance_is_not_used_when_it_is_too_small() {
     let table = FakeInFlightTable::default();
-    for (budget, simulated) in [
-        (Some(FeeBudget::Unlimited), Err(SimulationError::Refused(error("sdk", 6, "fee allowance expired")))),
-        (Some(FeeBudget::UpTo(3_749)), Ok(150_000)),
-    ] {
-        let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
-        core.submit(write(A, budget), &table);
-        core.on_account(Ok(Some(5)), "a", &table);
-        assert_eq!(core.on_simulation(A, simulated, &table), [simulate(A, 5, false)]);
-        assert_eq!(core.on_simulation(A, Ok(150_000), &table), [send(A, 5, false)]);
-    }
+    let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
+    core.submit(write(A, Some(FeeBudget::UpTo(3_749))), &table);
+    core.on_account(Ok(Some(5)), "a", &table);
+    assert_eq!(core.on_simulation(A, Ok(150_000), &table), [simulate(A, 5, false)]);
+    assert_eq!(core.on_simulation(A, Ok(150_000), &table), [send(A, 5, false)]);
     let enough = sending(Some(FeeBudget::UpTo(3_750)), &table);
     assert_eq!(enough.phase, SignerPhase::Broadcasting { sequence: 5, gas_limit: 150_000 });
 }
@@ -151,7 +147,7 @@ fn a_refused_write_is_signed_again_only_at_its_sequence() {
     let mut core = sending(Some(FeeBudget::Unlimited), &table);
     core.submit(write(B, None), &table);
     core.on_broadcast(A, "H", refused("feegrant", 2, ""), &table);
-    let moved = error("sdk", 6, "account sequence mismatch, expected 6, got 5: incorrect account sequence");
+    let moved = error("sdk", 32, "account sequence mismatch, expected 6, got 5: incorrect account sequence");
     let outcome = Err(SubmitError::SequenceMoved { required: 5, expected: 6 });
     assert_eq!(
         core.on_simulation(A, Err(SimulationError::Refused(moved)), &table),
@@ -179,7 +175,7 @@ fn a_wrong_sequence_leaves_the_transaction_in_flight_and_resynchronises_in_both_
     );
     // The node has lost the live transactions 7 and 8: the signer broadcasts their bytes before anything else.
     table.0.extend([7, 8]);
-    let behind = error("sdk", 6, "account sequence mismatch, expected 7, got 9: incorrect account sequence");
+    let behind = error("sdk", 32, "account sequence mismatch, expected 7, got 9: incorrect account sequence");
     assert_eq!(
         core.on_simulation(B, Err(SimulationError::Refused(behind)), &table),
         [SignerEffect::Rebroadcast { sequence: 7 }]

@@ -6,11 +6,12 @@
 //! sequence, and its own write is signed again at no other one until the chain has decided it. A node that expects a used sequence
 //! is behind the chain, and the signer signs nothing on its word.
 
+mod confirmation;
 mod price;
 mod sequence;
 
 use svc_net::upstream::{BroadcastOutcome, NodeClientError};
-use svc_wire::chain_error::ChainErrorKind;
+use svc_wire::chain_error::{ChainError, ChainErrorKind};
 
 #[cfg(test)]
 pub(super) use sequence::{MAX_BEHIND, MAX_SETBACKS, MAX_UNANSWERED, MAX_UNANSWERED_SIMULATIONS};
@@ -46,6 +47,11 @@ pub(super) enum SignerPhase {
     ReadingAccount,
     Simulating {
         sequence: u64,
+    },
+    /// A sentence of a refused simulation is compared with the account or the allowance at the node.
+    Confirming {
+        sequence: u64,
+        error: ChainError,
     },
     Broadcasting {
         sequence: u64,
@@ -136,7 +142,7 @@ impl SignerCore {
         let Some(write) = self.current_write.as_mut().filter(|write| write.id == id) else {
             return (WithdrawalOutcome::NotQueued, Vec::new());
         };
-        if matches!(self.phase, SignerPhase::Simulating { .. }) {
+        if matches!(self.phase, SignerPhase::Simulating { .. } | SignerPhase::Confirming { .. }) {
             // The answer of the simulation names this submission and is ignored.
             self.clear_current();
             return (WithdrawalOutcome::Withdrawn, self.advance(live));
@@ -175,20 +181,7 @@ impl SignerCore {
                 vec![SignerEffect::SignAndBroadcast { id, sequence, offer }]
             }
             Err(SimulationError::NoAnswer(error)) => self.on_unanswered_simulation(error, live),
-            Err(SimulationError::Refused(error)) => match error.classify_simulation() {
-                ChainErrorKind::WrongSequence { expected, .. } => {
-                    self.resynchronize(expected, SubmitError::Sequence(error), live)
-                }
-                ChainErrorKind::FeeAllowanceUnusable if write.granter.is_some() => {
-                    write.granter = None;
-                    vec![SignerEffect::Simulate { id, sequence, with_granter: false }]
-                }
-                _ => {
-                    // A frame that is not known may hide a wrong sequence: the account is read before the next write.
-                    self.is_sequence_stale |= error.may_name_sequence();
-                    self.refuse_current(SubmitError::Simulation(error), live)
-                }
-            },
+            Err(SimulationError::Refused(error)) => self.on_refused_simulation(id, sequence, error, live),
         }
     }
 

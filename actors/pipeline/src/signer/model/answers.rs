@@ -50,6 +50,10 @@ impl ModelState {
                 let answer = if expected == sequence { Ok(1) } else { Err(simulation_refusal(expected, sequence)) };
                 self.core.on_simulation(id, answer, &self.table)
             }
+            ModelRequest::ConfirmSequence { id } => {
+                let expected = self.chain.expected_sequence(lag);
+                self.core.on_sequence_confirmation(id, Ok(expected), &self.table)
+            }
             ModelRequest::WriteJournal { id, hash } => {
                 self.journaled.insert(hash.clone());
                 self.request = Some(ModelRequest::Broadcast { id, hash });
@@ -93,6 +97,9 @@ impl ModelState {
             (ModelRequest::Simulate { id, sequence }, NodeLie::HighSequence) => {
                 self.core.on_simulation(id, Err(simulation_refusal(sequence + LIE, sequence)), &self.table)
             }
+            (ModelRequest::ConfirmSequence { id }, NodeLie::HighSequence) => {
+                self.core.on_sequence_confirmation(id, Ok(expected), &self.table)
+            }
             (ModelRequest::Broadcast { id, hash }, _) => {
                 let answer = relayed(self, &hash, code);
                 self.core.on_broadcast(id, &hash, Ok(answer), &self.table)
@@ -114,7 +121,10 @@ impl ModelState {
         let effects = match request {
             ModelRequest::Broadcast { id, hash } => self.core.on_broadcast(*id, hash, Err(error()), &self.table),
             ModelRequest::Rebroadcast { hash } => self.core.on_rebroadcast(hash.as_deref(), Err(error()), &self.table),
-            ModelRequest::ReadAccount | ModelRequest::Simulate { .. } | ModelRequest::WriteJournal { .. } => return,
+            ModelRequest::ReadAccount
+            | ModelRequest::Simulate { .. }
+            | ModelRequest::ConfirmSequence { .. }
+            | ModelRequest::WriteJournal { .. } => return,
         };
         self.perform(effects);
     }
@@ -126,6 +136,9 @@ impl ModelState {
             ModelRequest::ReadAccount => self.core.on_account(Err(unreachable_error()), "", &self.table),
             ModelRequest::Simulate { id, .. } => {
                 self.core.on_simulation(id, Err(SimulationError::NoAnswer(unreachable_error())), &self.table)
+            }
+            ModelRequest::ConfirmSequence { id } => {
+                self.core.on_sequence_confirmation(id, Err(unreachable_error()), &self.table)
             }
             ModelRequest::WriteJournal { id, hash } => {
                 self.table.retract(&hash);

@@ -98,7 +98,7 @@ pub fn refused(code: u32, raw_log: String) -> BroadcastOutcome {
 }
 
 pub fn wrong_sequence(expected: u64, sequence: u64) -> String {
-    format!("account sequence mismatch, expected {expected}, got {sequence}")
+    format!("account sequence mismatch, expected {expected}, got {sequence}: incorrect account sequence")
 }
 
 impl ModelChain {

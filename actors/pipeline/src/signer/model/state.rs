@@ -46,6 +46,9 @@ pub(super) enum ModelRequest {
         id: SubmissionId,
         sequence: u64,
     },
+    ConfirmSequence {
+        id: SubmissionId,
+    },
     /// To be on disk, and then to leave.
     WriteJournal {
         id: SubmissionId,
@@ -66,7 +69,9 @@ impl ModelRequest {
         match self {
             Self::Broadcast { hash, .. } => Some(hash),
             Self::Rebroadcast { hash } => hash.as_ref(),
-            Self::ReadAccount | Self::Simulate { .. } | Self::WriteJournal { .. } => None,
+            Self::ReadAccount | Self::Simulate { .. } | Self::ConfirmSequence { .. } | Self::WriteJournal { .. } => {
+                None
+            }
         }
     }
 }
@@ -167,6 +172,11 @@ impl ModelState {
                 SignerEffect::ReadAccount => self.request = Some(ModelRequest::ReadAccount),
                 SignerEffect::Simulate { id, sequence, .. } => {
                     self.request = Some(ModelRequest::Simulate { id, sequence })
+                }
+                SignerEffect::ConfirmSequence { id } => self.request = Some(ModelRequest::ConfirmSequence { id }),
+                SignerEffect::ConfirmAllowance { id } => {
+                    let effects = self.core.on_allowance_confirmation(id, Ok(false), &self.table);
+                    self.perform(effects);
                 }
                 SignerEffect::SignAndBroadcast { id, sequence, offer } => self.sign(id, sequence, offer.with_granter),
                 SignerEffect::Rebroadcast { sequence } => {
@@ -293,7 +303,11 @@ impl ModelState {
         let (withdrawal, effects) = self.core.withdraw(id, &self.table);
         if withdrawal == WithdrawalOutcome::Withdrawn {
             self.callers[index].on_not_signed(false, &self.table);
-            self.request.take_if(|request| matches!(request, ModelRequest::Simulate { id: asked, .. } if *asked == id));
+            let is_of_caller = |request: &mut ModelRequest| match request {
+                ModelRequest::Simulate { id: asked, .. } | ModelRequest::ConfirmSequence { id: asked } => *asked == id,
+                _ => false,
+            };
+            self.request.take_if(is_of_caller);
         }
         self.perform(effects);
     }
