@@ -61,12 +61,13 @@ async fn a_sentence_that_the_node_contradicts_moves_no_sequence_and_changes_no_p
     world.assert_included_once("first", &first);
     let row = world.transactions().await.remove(0);
     let sequence = row["sequence"].as_u64().expect("a sequence") + 1;
-    for (name, text) in [
-        ("sequence", format!("account sequence mismatch, expected 9, got {sequence}: incorrect account sequence")),
-        ("allowance", "svc1a does not allow to pay fees for svc1b: fee-grant not found: not found".to_owned()),
+    // The sequence is asked for by a simulation, too.
+    for (name, simulations, text) in [
+        ("sequence", 4, format!("account sequence mismatch, expected 9, got {sequence}: incorrect account sequence")),
+        ("allowance", 2, "svc1a does not allow to pay fees for svc1b: fee-grant not found: not found".to_owned()),
     ] {
         let framed = format!("rpc error: code = Unknown desc = {text} [a/b.go:7] with gas used: '0': unknown request");
-        node.update_faults(|faults| faults.fail_simulations = Some((2, framed)));
+        node.update_faults(|faults| faults.fail_simulations = Some((simulations, framed)));
         let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments(name), "SIMULATION_FAILED").await;
         assert!(error["message"].as_str().is_some_and(|message| message.contains(&text)), "{error:#}");
         assert_eq!((world.times_on_chain(name), world.operator_txs_in_blocks()), (0, 1));

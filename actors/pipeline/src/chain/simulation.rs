@@ -52,7 +52,10 @@ pub async fn query_check_sequence(node: &NodeClient, message: prost_types::Any, 
     };
     match simulate_gas(node, unsigned.simulation_bytes(key)).await {
         Err(SimulationError::Refused(error)) => match error.classify_simulation() {
-            ChainErrorKind::WrongSequence { expected, .. } => expected,
+            // A sentence about another sequence answers another question.
+            ChainErrorKind::WrongSequence { expected, actual } if actual.is_none_or(|actual| actual == u64::MAX) => {
+                expected
+            }
             _ => None,
         },
         Ok(_) | Err(SimulationError::NoAnswer(_)) => None,
