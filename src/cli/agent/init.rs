@@ -60,7 +60,7 @@ pub struct InitArgs {
 
 /// An end with steps that others have to take, or that a person has to.
 #[derive(Debug, thiserror::Error)]
-#[error("steps that are not done: {0}; each line names the party that takes it")]
+#[error("steps that are not done: {0}; a line without a party is for this corporation")]
 pub(crate) struct StepsLeft(usize);
 
 impl InitArgs {

@@ -120,14 +120,11 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
         sessions(&agent_sessions, &directory, &agents),
         ChildSpec::worker::<AgentReconciler>(agents.actor(), agents_args),
     ]);
-    let graph = match &config.graph {
-        None => None,
-        Some(origin) => {
-            let (graph, specs) = graph_watch::build(origin, MAILBOX_SIZE)?;
-            children.extend(specs);
-            Some(graph)
-        }
-    };
+    let graph = config.graph.as_deref().map(|origin| graph_watch::build(origin, MAILBOX_SIZE)).transpose()?;
+    let graph = graph.map(|(graph, specs)| {
+        children.extend(specs);
+        graph
+    });
     // A journal in memory ends with the process, and the next one has the file alone.
     if config.journal.is_some() {
         audit.keep_head_in(pipeline.journal().clone());
