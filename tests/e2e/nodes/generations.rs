@@ -250,9 +250,9 @@ async fn an_answer_that_the_node_describes_otherwise_is_an_error_and_no_value() 
     };
     assert!(read().await.expect("read").corporation.is_some());
     let lie = |changed: &[ChangedField]| node.update_faults(|faults| faults.lies.changed_fields = changed.to_vec());
-    lie(&[ChangedField::new("CorporationWithGf", "did", FieldChange::Renumbered)]);
+    lie(&[ChangedField::new("CorporationWithGF", "did", FieldChange::Renumbered)]);
     let error = read().await.expect_err("an error").to_string();
-    assert!(error.contains(&path) && error.contains("co.v1.CorporationWithGf.did"), "{error}");
+    assert!(error.contains(&path) && error.contains("co.v1.CorporationWithGF.did"), "{error}");
     let bytes = client.query_bytes(&path, &request.encode_to_vec(), 0).await;
     assert!(bytes.is_ok_and(|bytes| !bytes.is_empty()), "its bytes can be read as the node describes them");
 

@@ -25,7 +25,7 @@ use crate::e2e::harness::{
 
 /// A client that records its notifications.
 #[derive(Clone, Default)]
-struct NotificationRecorder {
+pub(in crate::e2e::surface) struct NotificationRecorder {
     progress: Arc<Mutex<Vec<ProgressNotificationParam>>>,
     logs: Arc<Mutex<Vec<LoggingMessageNotificationParam>>>,
     updates: Arc<Mutex<Vec<String>>>,
@@ -46,7 +46,8 @@ impl ClientHandler for NotificationRecorder {
     }
 }
 
-async fn connect_recorder(
+/// A client with a session, and its notifications.
+pub(in crate::e2e::surface) async fn connect_recorder(
     world: &TestNetwork,
 ) -> (RunningService<RoleClient, NotificationRecorder>, NotificationRecorder) {
     let transport = StreamableHttpClientTransport::from_config(

@@ -105,10 +105,15 @@ fn describe_violations(validator: &Validator, credential: &Value) -> Vec<SchemaV
         text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
         text
     };
+    // A long value would leave no room for the rule.
+    let describe = |error: ValidationError<'_>| match error.to_string() {
+        text if text.len() > MAX_TEXT_BYTES => cut(error.masked_with("the value").to_string()),
+        text => text,
+    };
     found
         .into_iter()
         .take(MAX_VIOLATIONS)
-        .map(|(path, error)| SchemaViolation { path: cut(path), message: cut(error.to_string()) })
+        .map(|(path, error)| SchemaViolation { path: cut(path), message: describe(error) })
         .collect()
 }
 
@@ -209,6 +214,10 @@ mod tests {
         let reason = validate_credential(schema, &wrong, 100).expect_err("refused");
         assert_eq!(reason.code, RejectionCode::SchemaMismatch);
         assert!(reason.message.contains("/credentialSubject/controllerCountryCode"), "{}", reason.message);
+        // The rule is named for a value of any length.
+        wrong["credentialSubject"]["controllerCountryCode"] = "Germany".repeat(1_000).into();
+        let reason = validate_credential(schema, &wrong, 100_000).expect_err("refused");
+        assert!(reason.message.contains("the value ") && reason.message.len() < 600, "{}", reason.message);
     }
 
     #[test]

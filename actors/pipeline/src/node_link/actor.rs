@@ -26,6 +26,8 @@ pub struct State {
     link: WebSocketLink,
     /// Whether the log says that the chain is quiet.
     is_quiet: bool,
+    /// Whether a connection has ended since the last one began.
+    was_down: bool,
 }
 
 /// The actor that owns the node's WebSocket.
@@ -41,7 +43,8 @@ impl ActorBehaviour for NodeLink {
         let config = LinkConfig::with_endpoints("rpc", args.node.endpoints().clone(), "/websocket");
         let link = WebSocketLink::open(config, NodeStream::new(&args.address), context.mailbox(), Msg::Link);
         context.send_after(STATUS_INTERVAL, Msg::CheckStatus);
-        let state = State { args: Arc::clone(args), core: NodeLinkCore::default(), link, is_quiet: false };
+        let state =
+            State { args: Arc::clone(args), core: NodeLinkCore::default(), link, is_quiet: false, was_down: false };
         if !args.release.is_current(&args.node) {
             state.verify_release(context);
         }
@@ -71,7 +74,14 @@ impl ActorBehaviour for NodeLink {
 impl State {
     fn receive(&mut self, context: &ActorContext<Msg>, event: LinkEvent<NodeFrame>) {
         match self.link.accept(event) {
-            Some(LinkEvent::Up { .. }) => self.core.on_connected(self.args.node.origin()),
+            Some(LinkEvent::Up { .. }) => {
+                self.core.on_connected(self.args.node.origin());
+                // Right after the end of a connection the process may have answered that was about to end.
+                if std::mem::take(&mut self.was_down) {
+                    self.args.release.doubt();
+                    self.verify_release(context);
+                }
+            }
             Some(LinkEvent::Ready { .. }) => {
                 self.args.clock.with(|clock| clock.is_connected = true);
                 self.args.confirmer.look_up_all();
@@ -90,6 +100,7 @@ impl State {
             }
             Some(LinkEvent::Down { .. }) => {
                 self.core.on_disconnected();
+                self.was_down = true;
                 self.args.clock.with(|clock| clock.is_connected = false);
                 // Another node may accept the next connection, or another release of this one.
                 self.args.release.doubt();

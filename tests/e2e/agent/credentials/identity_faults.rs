@@ -134,7 +134,7 @@ async fn a_hostile_issuer_takes_no_place_and_no_time() {
 
     // Larger than a reader takes, and an id that would stand in logs.
     let mut large = good.clone();
-    large["credentialSubject"]["description"] = "x".repeat(300_000).into();
+    large["credentialSubject"]["description"] = "x".repeat(900_000).into();
     let mut odd = good.clone();
     odd["id"] = "did:web:a#\u{202e}1".into();
     let mut deep = json!("end");

@@ -233,13 +233,3 @@ async fn everything_from_the_call_to_the_delivered_credential_is_one_trace() {
     assert_eq!(begun.parent_span_id, "", "it begins a trace");
     assert!(agents.applicant.terminate().0);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_credential_with_a_photo_and_a_biometric_pattern_of_the_longest_kind_is_issued() {
-    let agents = TwoAgents::start(ValidatorPlace::default()).await;
-    let participant = agents.apply().await;
-    // The published schema of a badge allows 262,144 characters for each.
-    agents.validate(participant, &"x".repeat(2 * 262_144)).await;
-    let (applicant, _) = agents.await_completed(participant, 1).await;
-    assert_eq!(applicant["flowState"], "COMPLETED", "{applicant:#}");
-}
