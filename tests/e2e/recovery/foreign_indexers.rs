@@ -162,7 +162,7 @@ async fn an_indexer_of_another_chain_is_left_out_in_every_place_and_disguise() {
     let own = world.network.indexer_origin();
     let policy = world.call_ok("svc.wallet.getCorporation", json!({})).await["policy_address"].clone();
     let foreign = other_chain("svc-other-1", 20).await;
-    // A history of the same chain id that ended, and is longer than the one that goes on.
+    // A dead fork with the same chain id, longer than the live chain.
     let dead = other_chain("svc-devnet-1", world.height() + 400).await;
     let lies = Disguise { chain_id: Some("svc-devnet-1".to_owned()), hides_blocks: false };
     let other_make = Disguise { hides_blocks: true, ..Disguise::default() };

@@ -74,7 +74,7 @@ pub struct DescriptorComparison {
     pub unknown: Vec<String>,
 }
 
-/// The messages that every signature covers, with those inside of them and the one that is sent.
+/// The messages that every signature covers, the public key inside of them, and the message that carries the signed bytes.
 const ENVELOPE: [&str; 5] = [
     "cosmos.tx.v1beta1.TxBody",
     "cosmos.tx.v1beta1.AuthInfo",
@@ -82,7 +82,7 @@ const ENVELOPE: [&str; 5] = [
     "cosmos.tx.v1beta1.TxRaw",
     "cosmos.crypto.secp256k1.PubKey",
 ];
-/// Messages with a field of any type, and the types that stand in it. Those of the envelope stand above.
+/// Messages with a `google.protobuf.Any`, and the types that this program packs into it or reads from it. The envelope names its own.
 const PACKED: [(&str, &[&str]); 4] = [
     ("co.v1.MsgCreateCorporation", &DECISION_POLICIES),
     ("cosmos.group.v1.GroupPolicyInfo", &DECISION_POLICIES),

@@ -199,7 +199,7 @@ mod tests {
                     assert_eq!((all(&store).await, event_count(&store).await), (rows.clone(), events));
                 }
             }
-            // A row that has ended meanwhile is not the one that was loaded.
+            // The connection ended after it was loaded: the guard finds another row.
             let live = decide(THEIRS, |_| {});
             let transaction = store.begin().await.expect("begins");
             write_changes(transaction, live.clone(), SECONDS, &LIMITS).await.expect("written");

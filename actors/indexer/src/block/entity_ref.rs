@@ -83,7 +83,7 @@ impl BlockFacts {
         }
     }
 
-    /// Records the entities that an event changes, those that it names and those that only the store can resolve.
+    /// Records the entities that an event changes: by name, or as a question that only the store can answer.
     pub(super) fn record_event_entities(&mut self, event: &AbciEvent, cause: &ChangeCause) {
         for entity in named_entities(event) {
             self.record_entity(entity, cause);

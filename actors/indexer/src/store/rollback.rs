@@ -38,7 +38,7 @@ const REMOVALS: [&str; 11] = [
     "DELETE FROM block WHERE height > $1",
 ];
 
-/// Every DID that has a verdict, or an evaluation that depended on the removed blocks, is evaluated once more.
+/// Queues an evaluation of every DID with a verdict, and of every DID whose evaluation depended on the removed blocks.
 const JUDGE_AGAIN: [&str; 4] = [
     "INSERT INTO trust_job (did_key, did, fresh) SELECT did_key, MIN(did), 0 FROM trust_input WHERE 1 = 1 GROUP BY did_key \
      ON CONFLICT (did_key) DO NOTHING",

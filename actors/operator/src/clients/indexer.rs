@@ -49,7 +49,7 @@ impl IndexerClient {
     }
 
     /// Compares the indexers with the node, as far as it is due, and selects another one when this one is left out, does not answer or is
-    /// behind. An indexer below the reported height is not selected. One that takes over is compared once more.
+    /// behind. An indexer below the reported height is not selected. The newly selected indexer is compared with the node again.
     pub async fn choose_endpoint(&self) {
         self.guard.compare_due().await;
         for _ in self.endpoints.origins() {

@@ -89,8 +89,8 @@ pub struct InFlightTable {
     daily_fees: DailyFees,
 }
 
-/// Decided transactions of writes that have ended, as many as stay in the table. Those of a write that has not ended stay beside them,
-/// however long it takes: the write ends with one of them.
+/// Most decided transactions of ended writes in the table. The transactions of a running write do not count and are never removed: the
+/// write ends with one of them.
 const MAX_ENDED_TXS: usize = 10_000;
 
 impl InFlightTable {

@@ -76,7 +76,7 @@ pub enum TakenMessage {
     Repeated {
         /// Its connection.
         connection_id: String,
-        /// Whether the answer of then was queued once more.
+        /// Whether the stored answer was queued again.
         has_answer: bool,
     },
     /// The memory against repetition is full, and this sender has filled most of it.

@@ -1,4 +1,4 @@
-//! The steps that end by themselves, and those that need a step of a party first.
+//! The steps that are waited for: a step ends by itself, or a party has to send something first.
 
 use super::*;
 
