@@ -1,12 +1,12 @@
 //! The preflight check: every part that an operator depends on, each with a finding in words. Nothing is changed and nothing is signed.
 
-use std::{collections::BTreeSet, time::Duration};
+mod operator_account;
 
-use prost_types::Timestamp;
-use serde_json::Value;
+use std::time::Duration;
+
 use svc_kit::{RetainedState, wall_clock};
 use svc_net::upstream::{IndexReport, NodeClient, NodeClientError, UpstreamError};
-use svc_pipeline::{RegistryChain, decimal_price, describe_index};
+use svc_pipeline::{RegistryChain, decimal_price, describe_index, query_balance};
 use svc_wire::{account_key::AccountKey, syntax::DELEGABLE_MESSAGES};
 
 use super::{
@@ -14,10 +14,8 @@ use super::{
     discovery::{BootDiscovery, discover, indexer_height},
     error::BootSubject,
 };
-use crate::{
-    clients::{graph::GraphClient, indexer::IndexerClient},
-    snapshot::{CorporationSnapshot, GrantStatus, KnownAllowance},
-};
+use crate::clients::{graph::GraphClient, indexer::IndexerClient};
+use operator_account::{Payment, USUAL_GAS, judge_authorizations, judge_fees, paying_allowance};
 
 /// A finding of the preflight check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +67,7 @@ pub async fn preflight(config: &OperatorConfig, key: &AccountKey) -> Vec<Preflig
         // A check says how things are, and does not wait for them to change.
         let config = &OperatorConfig { patience: BootPatience::limited(Some(PATIENCE)), ..config.clone() };
         findings.extend(match discover(config, key).await {
-            Ok(discovery) => check_operator(config, &discovery),
+            Ok(discovery) => check_operator(config, &discovery).await,
             Err(error) => vec![PreflightFinding::failed(error.subject(), error.to_string())],
         });
     }
@@ -152,41 +150,21 @@ async fn check_graph(origin: &str) -> Result<String, UpstreamError> {
     }
 }
 
-/// The message types that the operator may send now, by authorizations of its own and as the VS operator of participants.
-fn describe_authorizations(snapshot: &CorporationSnapshot, now: &Timestamp) -> String {
-    let own =
-        snapshot.authorizations.iter().flat_map(|authorization| authorization.msg_types.iter().map(String::as_str));
-    // A record of a VS operator is a grant for one participant.
-    let of_records =
-        snapshot.own_vs_records().flat_map(|(_, record)| record["msg_types"].as_array().into_iter().flatten());
-    let types: BTreeSet<&str> = own.chain(of_records.filter_map(Value::as_str)).collect();
-    let is_granted = |msg_type: &&str| snapshot.grant_status(msg_type, now) == GrantStatus::Granted;
-    match types.into_iter().filter(is_granted).count() {
-        // A server without grants serves reads.
-        0 => "none is valid: reads will work, writes will not".to_owned(),
-        1 => "1 message type is granted to this operator".to_owned(),
-        count => format!("{count} message types are granted to this operator"),
-    }
-}
-
 /// Account, corporation, authorizations, fees and agents.
-fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<PreflightFinding> {
+async fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<PreflightFinding> {
     let (snapshot, now) = (&discovery.snapshot, wall_clock::now());
     let name = snapshot.corporation["did"].as_str().unwrap_or("without a DID");
-    let authorizations = describe_authorizations(snapshot, &now);
-    let passed_fees = |text: &str| PreflightFinding::passed(BootSubject::Fees, text);
-    let fees = match (&snapshot.allowance, snapshot.account_number) {
-        (_, None) => passed_fees("the operator's account does not exist yet: it must be sent coins before it writes"),
-        (KnownAllowance::Given(_), Some(_)) => passed_fees("the corporation has given a fee allowance"),
-        (KnownAllowance::Absent, Some(_)) => passed_fees("no fee allowance: the operator's own balance pays"),
-        (KnownAllowance::Unknown(unknown), Some(_)) => {
-            PreflightFinding::failed(BootSubject::Fees, format!("{unknown}; nothing is signed until the node says it"))
-        }
+    let params = &discovery.chain.params;
+    let owner = match paying_allowance(snapshot, &now) {
+        Some(_) => snapshot.policy_address().to_owned(),
+        None => discovery.identity.address.to_string(),
     };
+    let coins = query_balance(&discovery.node, &owner, &params.denom).await.map_err(|error| error.to_string());
+    let payment = Payment { denom: &params.denom, usual_fee: params.fees.fee(USUAL_GAS), coins };
     let price = match (discovery.chain.prices.problem(), discovery.chain.prices.minimum()) {
         (Some(problem), _) => PreflightFinding::failed(BootSubject::GasPrice, problem),
         (None, Some(minimum)) => {
-            let (price, minimum) = (discovery.chain.params.fees.gas_price_micros, decimal_price(minimum));
+            let (price, minimum) = (params.fees.gas_price_micros, decimal_price(minimum));
             PreflightFinding::passed(
                 BootSubject::GasPrice,
                 format!("{} per gas; the node takes no fee below {minimum}", decimal_price(price)),
@@ -196,67 +174,17 @@ fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<Pre
     };
     let denom = match &discovery.chain.denom_doubt {
         Some(doubt) => PreflightFinding::warning(BootSubject::Denom, doubt),
-        None => {
-            PreflightFinding::passed(BootSubject::Denom, format!("fees are paid in {}", discovery.chain.params.denom))
-        }
+        None => PreflightFinding::passed(BootSubject::Denom, format!("fees are paid in {}", params.denom)),
     };
     let corporation = format!("{} is {name}, {}", config.corporation_id, snapshot.policy_address());
     vec![
         PreflightFinding::passed(BootSubject::Key, format!("is the key of {}", discovery.identity.address)),
         PreflightFinding::passed(BootSubject::Corporation, corporation),
-        PreflightFinding::passed(BootSubject::Authorizations, authorizations),
-        fees,
+        judge_authorizations(snapshot, &discovery.chain.release, &now),
+        judge_fees(snapshot, &payment, &now),
         denom,
         price,
         check_release(&discovery.chain),
         PreflightFinding::passed(BootSubject::Agents, format!("agents of the corporation: {}", snapshot.agents.len())),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::snapshot::OperatorAuthorization;
-
-    #[test]
-    fn each_message_type_counts_once_whether_an_authorization_or_a_record_grants_it() {
-        const NONE: &str = "none is valid: reads will work, writes will not";
-        const ONE: &str = "1 message type is granted to this operator";
-        const TWO: &str = "2 message types are granted to this operator";
-        let now = Timestamp { seconds: 1_000, nanos: 0 };
-        let authorization = |expiration: i64, msg_type: &str| OperatorAuthorization {
-            id: 1,
-            msg_types: vec![msg_type.to_owned()],
-            expiration: Some(Timestamp { seconds: expiration, nanos: 0 }),
-            renews: false,
-            body: Value::Null,
-        };
-        let record = |operator: &str, msg_types: Value, expiration: Value| json!({"id": 1, "vs_operator": operator, "records": [{"msg_types": msg_types, "expiration": expiration}]});
-        let (past, future) = (json!("1970-01-01T00:16:40Z"), json!("1970-01-01T00:16:41Z"));
-        for (authorizations, records, expected) in [
-            (vec![], vec![], NONE),
-            (vec![authorization(1_001, "/a")], vec![], ONE),
-            (vec![authorization(1_000, "/a")], vec![], NONE),
-            (vec![], vec![record("own", json!(["/a"]), future.clone())], ONE),
-            (vec![], vec![record("own", json!(["/a"]), Value::Null)], ONE),
-            (vec![], vec![record("own", json!(["/a"]), past.clone())], NONE),
-            (vec![], vec![record("other", json!(["/a"]), future.clone())], NONE),
-            (vec![authorization(1_001, "/a")], vec![record("own", json!(["/a"]), future.clone())], ONE),
-            (vec![authorization(1_001, "/a")], vec![record("own", json!(["/b"]), future.clone())], TWO),
-            // One that is over does not hide the other.
-            (vec![authorization(1_000, "/a")], vec![record("own", json!(["/a", "/b"]), future)], TWO),
-            (vec![authorization(1_001, "/a")], vec![record("own", json!(["/b"]), past)], ONE),
-        ] {
-            let case = format!("{authorizations:?} {records:?}");
-            let snapshot = CorporationSnapshot {
-                operator: "own".into(),
-                authorizations,
-                vs_authorizations: records,
-                ..CorporationSnapshot::default()
-            };
-            assert_eq!(describe_authorizations(&snapshot, &now), expected, "{case}");
-        }
-    }
 }
