@@ -142,9 +142,18 @@ async fn rest_has_the_answers_of_the_rpc() {
     let spendable = found(&format!("/cosmos/bank/v1beta1/spendable_balances/{member}")).await;
     assert_eq!(spendable["balances"], found(&format!("/cosmos/bank/v1beta1/balances/{member}")).await["balances"]);
     let accounts = found("/cosmos/auth/v1beta1/accounts?pagination.limit=2").await;
-    assert_eq!(accounts["accounts"][0]["@type"], "/cosmos.auth.v1beta1.BaseAccount", "{accounts}");
+    for (place, kind) in [(0, "ModuleAccount"), (1, "BaseAccount")] {
+        let expected = format!("/cosmos.auth.v1beta1.{kind}");
+        assert_eq!(accounts["accounts"][place]["@type"], expected, "{accounts}");
+    }
     let modules = found("/cosmos/auth/v1beta1/module_accounts").await;
-    assert!(modules["accounts"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "td")), "{modules}");
+    let deposits = modules["accounts"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "td")).cloned();
+    let deposits = deposits.expect("the account of deposits");
+    assert_eq!(deposits["permissions"], json!(["burner"]), "{modules}");
+    let address = deposits["base_account"]["address"].as_str().expect("an address");
+    for path in ["module_accounts/td".to_owned(), format!("accounts/{address}")] {
+        assert_eq!(found(&format!("/cosmos/auth/v1beta1/{path}")).await["account"], deposits, "{path}");
+    }
     let groups = found("/cosmos/group/v1/groups").await["groups"].clone();
     assert!(groups.as_array().is_some_and(|groups| groups.len() >= 4), "{groups}");
     let of_group = found("/cosmos/group/v1/group_policies_by_group/1").await["group_policies"][0].clone();

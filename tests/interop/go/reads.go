@@ -31,6 +31,13 @@ func checkReads(ctx context.Context, connection *grpc.ClientConn, registry types
 	check(isModule, "the fee collector is no module account")
 	check(named.GetName() == authtypes.FeeCollectorName, "the module account is %s", named.GetName())
 	check(named.GetAddress().Equals(authtypes.NewModuleAddress(authtypes.FeeCollectorName)), "the module account has the address %s", named.GetAddress())
+	burner := must(accounts.ModuleAccountByName(ctx, &authtypes.QueryModuleAccountByNameRequest{Name: "td"}))
+	if err := registry.UnpackAny(burner.Account, &found); err != nil {
+		check(false, "the module account: %v", err)
+	}
+	check(found.(sdk.ModuleAccountI).HasPermission(authtypes.Burner), "td may not burn")
+	byAddress := must(accounts.Account(ctx, &authtypes.QueryAccountRequest{Address: found.GetAddress().String()}))
+	check(byAddress.Account.TypeUrl == burner.Account.TypeUrl, "by its address the account of td is a %s", byAddress.Account.TypeUrl)
 	_, err := accounts.ModuleAccountByName(ctx, &authtypes.QueryModuleAccountByNameRequest{Name: "nobody"})
 	refused(err, codes.NotFound, "account nobody not found")
 	_, err = accounts.ModuleAccountByName(ctx, &authtypes.QueryModuleAccountByNameRequest{})

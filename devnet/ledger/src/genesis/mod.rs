@@ -17,7 +17,7 @@ use crate::{
     chain::{BlockContext, ChainConfig},
     context::ExecContext,
     gas::GasMeter,
-    modules::{bank, council},
+    modules::{auth::ensure_account, bank, council},
     params::gov_params,
     state::{LedgerState, table::PlainValue},
 };
@@ -125,6 +125,7 @@ impl GenesisState {
             return Err(AppStateError::Inconsistent("the council has no seat: no account has bonded stake".to_owned()));
         }
         let (gas, block) = (GasMeter::unlimited(), BlockContext { height: 0, time: Timestamp::default() });
+        ensure_account(state, &bank::module_address(chain, "poa"), &gas);
         let mut exec = ExecContext::without_fee(state, chain, block, &gas);
         let founded = council::found(&mut exec, seats, self.gov_voting_seconds);
         founded.map_err(|error| AppStateError::Inconsistent(format!("the council: {}", error.text)))

@@ -1,7 +1,12 @@
 //! Queries that command lines and wallets make. A devnet has no delegation: the answers about it are empty.
 
+use prost_types::Any;
 use svc_wire::proto::{
-    cosmos::{auth, bank as bank_pb, base, consensus, distribution, group as group_pb, slashing, staking, upgrade},
+    cosmos::{
+        auth,
+        auth::v1beta1::{BaseAccount, ModuleAccount},
+        bank as bank_pb, base, consensus, distribution, group as group_pb, slashing, staking, upgrade,
+    },
     tendermint::types::{BlockParams, ConsensusParams, EvidenceParams, ValidatorParams},
 };
 
@@ -17,34 +22,57 @@ const MAX_BLOCK_BYTES: i64 = 22_020_096;
 const MAX_EVIDENCE_BYTES: i64 = 1_048_576;
 /// The modules of the registry, beside the SDK's with accounts of their own.
 const MODULES: [&str; 9] = ["co", "cs", "de", "di", "ec", "gf", "pp", "td", "xr"];
-const MODULE_ACCOUNTS: [&str; 6] = ["bonded_tokens_pool", "fee_collector", "gov", "pp", "protocolpool", "td"];
+/// The accounts of modules, with the permissions of the modules over the supply.
+const MODULE_ACCOUNTS: [(&str, &[&str]); 8] = [
+    ("bonded_tokens_pool", &["burner", "staking"]),
+    ("fee_collector", &[]),
+    ("gov", &["burner"]),
+    ("poa", &["minter"]),
+    ("pp", &[]),
+    ("protocolpool", &[]),
+    ("td", &["burner"]),
+    (bank::YIELD_POOL, &[]),
+];
+
+/// An account as the SDK packs it: one of a module says so.
+pub fn pack_account(view: &QueryContext<'_>, account: &BaseAccount) -> Any {
+    match module_accounts_of(view).find(|(name, _)| account.address == bank::module_address(view.chain, name)) {
+        Some((name, permissions)) => {
+            let permissions = permissions.iter().map(ToString::to_string).collect();
+            let module = ModuleAccount { base_account: Some(account.clone()), name: name.to_owned(), permissions };
+            pack_any("/cosmos.auth.v1beta1.ModuleAccount", &module)
+        }
+        None => pack_any("/cosmos.auth.v1beta1.BaseAccount", account),
+    }
+}
+
+/// The modules with accounts: governance has none where a council has its place.
+fn module_accounts_of(view: &QueryContext<'_>) -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    let lacking = if view.chain.has_council() { "gov" } else { "poa" };
+    MODULE_ACCOUNTS.into_iter().filter(move |(name, _)| *name != lacking)
+}
+
+fn find_module_account<'a>(view: &'a QueryContext<'_>, name: &str) -> Option<&'a BaseAccount> {
+    module_accounts_of(view).find(|(known, _)| *known == name)?;
+    view.state.accounts.peek(&bank::module_address(view.chain, name))
+}
 
 pub fn accounts(
     view: &QueryContext<'_>,
     request: auth::v1beta1::QueryAccountsRequest,
 ) -> Result<auth::v1beta1::QueryAccountsResponse, LedgerError> {
-    let packed = view.state.accounts.values().map(|account| pack_any("/cosmos.auth.v1beta1.BaseAccount", account));
+    let packed = view.state.accounts.values().map(|account| pack_account(view, account));
     let (accounts, pagination) = paginate(packed, request.pagination)?;
     Ok(auth::v1beta1::QueryAccountsResponse { accounts, pagination })
-}
-
-/// The modules with accounts: governance has none where a council has its place.
-fn module_account_names(view: &QueryContext<'_>) -> impl Iterator<Item = &'static str> {
-    let has_governance = !view.chain.has_council();
-    MODULE_ACCOUNTS.into_iter().filter(move |name| has_governance || *name != "gov")
 }
 
 pub fn module_accounts(
     view: &QueryContext<'_>,
     _: auth::v1beta1::QueryModuleAccountsRequest,
 ) -> Result<auth::v1beta1::QueryModuleAccountsResponse, LedgerError> {
-    let accounts = module_account_names(view).filter_map(|name| {
-        let base = view.state.accounts.peek(&bank::module_address(view.chain, name))?.clone();
-        let account =
-            auth::v1beta1::ModuleAccount { base_account: Some(base), name: name.to_owned(), permissions: Vec::new() };
-        Some(pack_any("/cosmos.auth.v1beta1.ModuleAccount", &account))
-    });
-    Ok(auth::v1beta1::QueryModuleAccountsResponse { accounts: accounts.collect() })
+    let found = module_accounts_of(view).filter_map(|(name, _)| find_module_account(view, name));
+    let accounts = found.map(|account| pack_account(view, account)).collect();
+    Ok(auth::v1beta1::QueryModuleAccountsResponse { accounts })
 }
 
 pub fn module_account_by_name(
@@ -54,16 +82,9 @@ pub fn module_account_by_name(
     if request.name.is_empty() {
         return Err(LedgerError::from_query(QueryStatus::InvalidArgument, "module name is empty"));
     }
-    let name = module_account_names(view).find(|name| *name == request.name);
-    let account = name.and_then(|name| view.state.accounts.peek(&bank::module_address(view.chain, name)));
     let unknown = || LedgerError::from_query(QueryStatus::NotFound, format!("account {} not found", request.name));
-    let account = auth::v1beta1::ModuleAccount {
-        base_account: Some(account.cloned().ok_or_else(unknown)?),
-        name: request.name.clone(),
-        permissions: Vec::new(),
-    };
-    let account = Some(pack_any("/cosmos.auth.v1beta1.ModuleAccount", &account));
-    Ok(auth::v1beta1::QueryModuleAccountByNameResponse { account })
+    let account = find_module_account(view, &request.name).ok_or_else(unknown)?;
+    Ok(auth::v1beta1::QueryModuleAccountByNameResponse { account: Some(pack_account(view, account)) })
 }
 
 pub fn account_address_by_id(

@@ -5,12 +5,15 @@ use svc_wire::proto::cosmos::{
     auth, authz, bank as bank_pb, base, feegrant as feegrant_pb, gov as gov_pb, group as group_pb, mint, staking,
 };
 
-use super::view::{QueryContext, not_found, paginate};
+use super::{
+    clients,
+    view::{QueryContext, not_found, paginate},
+};
 use crate::{
     error::{LedgerError, QueryStatus},
     exec::ante,
     modules::{bank, gov, group},
-    values::{any::pack_any, decimal::LegacyDec},
+    values::decimal::LegacyDec,
 };
 
 fn find_account(view: &QueryContext<'_>, address: &str) -> Result<auth::v1beta1::BaseAccount, LedgerError> {
@@ -23,7 +26,7 @@ pub fn account(
     request: auth::v1beta1::QueryAccountRequest,
 ) -> Result<auth::v1beta1::QueryAccountResponse, LedgerError> {
     let found = find_account(view, &request.address)?;
-    Ok(auth::v1beta1::QueryAccountResponse { account: Some(pack_any("/cosmos.auth.v1beta1.BaseAccount", &found)) })
+    Ok(auth::v1beta1::QueryAccountResponse { account: Some(clients::pack_account(view, &found)) })
 }
 
 pub fn account_info(

@@ -128,6 +128,8 @@ fn the_council_is_the_authority_and_governance_is_gone() {
         let refused = world.try_query(path, request).expect_err(path);
         assert_eq!((refused.0.as_str(), refused.1), ("sdk", code), "{path}");
     }
+    let bonds = world.query("/cosmos.auth.v1beta1.Query/ModuleAccountByName", json!({"name": "poa"}));
+    assert_eq!(bonds["account"]["permissions"], json!(["minter"]), "{bonds}");
 }
 
 #[test]
