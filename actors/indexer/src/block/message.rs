@@ -12,7 +12,7 @@ use svc_wire::{
     timestamp,
 };
 
-use super::{BlockFacts, EventPosition, RawEvent, event_catalog, parse_id};
+use super::{BlockFacts, EventPosition, RawEvent, event_catalog, nested::nested_at, parse_id};
 
 /// The registry messages that this version knows.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ fn vote_option_name(option: VoteOption) -> String {
 
 impl BlockFacts {
     /// Records the content of a proposal and, if it is to be executed at once, the votes of its proposers.
-    pub(super) fn record_submission(&mut self, message: &Any, message_index: u32, events: &[AbciEvent]) {
+    pub(super) fn record_submission(&mut self, message: &Any, at: &EventPosition, events: &[AbciEvent]) {
         if message.type_url != "/cosmos.group.v1.MsgSubmitProposal" {
             return;
         }
@@ -77,7 +77,7 @@ impl BlockFacts {
         let id = events
             .iter()
             .filter(|event| event.event_type == "cosmos.group.v1.EventSubmitProposal")
-            .filter(|event| event.message_index() == Some(message_index))
+            .filter(|event| event.message_index() == Some(at.message_index) && nested_at(event) == at.nested_at)
             .find_map(|event| parse_id(event, "proposal_id"));
         let Some(proposal) = id else { return };
         if submitted.exec() == Exec::Try {
@@ -89,7 +89,7 @@ impl BlockFacts {
         self.submitted_proposals.insert(proposal, submitted);
     }
 
-    /// Records the content of an executed message, which may stand inside a proposal.
+    /// Records the content of an executed message, which may stand inside a proposal or a MsgExec of x/authz.
     pub fn record_message(&mut self, message: &Any, at: &EventPosition, known_messages: &KnownMessages) {
         if message.type_url == "/cosmos.group.v1.MsgVote" {
             if let Ok(vote) = MsgVote::decode(message.value.as_slice()) {

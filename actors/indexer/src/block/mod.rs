@@ -5,6 +5,7 @@ mod event_catalog;
 mod event_order;
 mod event_type_rows;
 mod message;
+pub mod nested;
 
 use std::collections::BTreeMap;
 
@@ -26,9 +27,11 @@ pub struct EventPosition {
     pub tx_hash: String,
     /// Position in the block; events of the block itself come after all transactions.
     pub tx_index: u32,
-    /// Position in the transaction, or among the events of the block itself. Events of the messages in a proposal have numbers of their own
+    /// Position in the transaction, or among the events of the block itself. Events of messages inside another message have numbers of their own
     /// after those of the transaction's messages.
     pub message_index: u32,
+    /// Position in each MsgExec of x/authz that holds the message, outermost first; empty for a message of the transaction itself.
+    pub nested_at: Vec<u32>,
     /// First signer of the top-level message.
     pub sender: String,
     /// Whether a transaction emitted the event.
@@ -172,21 +175,25 @@ pub fn decode_block(
             tx_hash: tx_hash.clone(),
             tx_index,
             message_index,
+            nested_at: Vec::new(),
             sender: find_sender(&result.events, message_index),
             is_transaction: true,
         };
         // A failed transaction still has the events of its fee payment.
         for event in &result.events {
             let at = event.message_index().map(&position);
+            let at = at.map(|at| EventPosition { nested_at: nested::nested_at(event), ..at });
             let message = at.as_ref().and_then(|at| find_message_name(&result.events, at.message_index));
             facts.record_event(event, at, message);
         }
         let body = tx::decode_tx_body(bytes).unwrap_or_default();
         facts.message_counts.push(u32::try_from(body.messages.len()).unwrap_or(u32::MAX));
         if result.code == 0 {
-            for (message, message_index) in body.messages.iter().zip(0u32..) {
-                facts.record_submission(message, message_index, &result.events);
-                facts.record_message(message, &position(message_index), known_messages);
+            for (message, message_index) in body.messages.into_iter().zip(0u32..) {
+                for (message, at) in nested::flatten(message, position(message_index)) {
+                    facts.record_submission(&message, &at, &result.events);
+                    facts.record_message(&message, &at, known_messages);
+                }
             }
         }
     }
@@ -196,7 +203,14 @@ pub fn decode_block(
         let tx_hash = block.block_id.hash.clone();
         facts.record_event(
             event,
-            Some(EventPosition { tx_hash, tx_index, message_index, sender, is_transaction: false }),
+            Some(EventPosition {
+                tx_hash,
+                tx_index,
+                message_index,
+                nested_at: Vec::new(),
+                sender,
+                is_transaction: false,
+            }),
             None,
         );
     }

@@ -197,7 +197,7 @@ fn each_event_of_a_proposal_has_an_index_of_its_own() {
     ]);
     // The last message has no event.
     let mut facts = facts(vec![message(), message(), message()], 0, emitted, json!([]));
-    facts.separate_events_of_proposals();
+    facts.separate_nested_events();
     let found: Vec<_> =
         facts.events.iter().map(|event| (event.position.message_index, &*event.event_type.name)).collect();
     assert_eq!(
@@ -211,4 +211,51 @@ fn each_event_of_a_proposal_has_an_index_of_its_own() {
             (6, "AdjustTrustDeposit"),
         ]
     );
+}
+
+#[test]
+fn the_messages_of_an_authz_execution_have_indexes_of_their_own() {
+    let of = |index: &str, nested: &[&str], kind: &str, participant: &str| {
+        let mut names = vec![("participant_id", participant), ("corporation_id", "1"), ("proposal_id", "3")];
+        // Each MsgExec adds its attribute after that of the one inside, and the transaction its own after all.
+        names.extend(nested.iter().rev().map(|place| ("authz_msg_index", *place)));
+        names.push(("msg_index", index));
+        event(kind, &names)
+    };
+    let exec = |msgs: Vec<Any>| Any {
+        type_url: "/cosmos.authz.v1beta1.MsgExec".into(),
+        value: nested::AuthorizedExec { grantee: "o".into(), msgs }.encode_to_vec(),
+    };
+    let vote = MsgVote { proposal_id: 3, voter: "m".into(), option: VoteOption::Yes as i32, ..MsgVote::default() };
+    let vote = Any { type_url: "/cosmos.group.v1.MsgVote".into(), value: vote.encode_to_vec() };
+    let unknown = Any { type_url: "/svc.pp.v1.MsgInventNewThing".into(), value: Vec::new() };
+    let emitted = json!([
+        of("0", &["0"], "adjust_trust_deposit", "7"),
+        of("0", &["0"], "renew_participant_op", "7"),
+        of("0", &["1"], "adjust_trust_deposit", "7"),
+        of("0", &["1"], "renew_participant_op", "7"),
+        of("0", &["2", "0"], "revoke_participant", "8"),
+        of("0", &["2", "1"], "revoke_participant", "8"),
+        of("1", &[], "trigger_resolver", "9"),
+    ]);
+    let message = || Any { type_url: "/cosmos.bank.v1beta1.MsgSend".into(), value: Vec::new() };
+    let inner = exec(vec![message(), message(), vote, unknown]);
+    let mut facts = facts(vec![exec(vec![message(), message(), inner]), message()], 0, emitted, json!([]));
+    facts.separate_nested_events();
+    let found: Vec<_> =
+        facts.events.iter().map(|event| (event.position.message_index, &*event.event_type.name)).collect();
+    assert_eq!(
+        found,
+        [
+            (0, "RenewParticipantOP"),
+            (0, "AdjustTrustDeposit"),
+            (1, "TriggerResolver"),
+            (2, "RenewParticipantOP"),
+            (2, "AdjustTrustDeposit"),
+            (3, "RevokeParticipant"),
+            (4, "RevokeParticipant"),
+            (5, "InventNewThing"),
+        ]
+    );
+    assert_eq!(facts.votes.len(), 1, "a vote inside counts");
 }

@@ -13,7 +13,7 @@ use super::{
     transitions,
 };
 use crate::{
-    block::{BlockFacts, ChangeCause, EntityRef, KnownMessages, NewAllowance, UnresolvedChange, UnresolvedRef},
+    block::{BlockFacts, ChangeCause, EntityRef, KnownMessages, NewAllowance, UnresolvedChange, UnresolvedRef, nested},
     projection::{authorizations, governance, groups},
     store::{BlockWrite, Checkpoint, DueEntity, EntityChange, EntityKind, IndexStore, iso_millis},
 };
@@ -104,12 +104,14 @@ impl BlockIngester<'_> {
             if messages.iter().any(|message| message.type_url.ends_with(".MsgUpdateParams")) {
                 facts.record_params("UpdateParams");
             }
-            for message in &messages {
-                facts.record_message(message, &executed.position, self.known_messages);
+            for message in messages {
+                for (message, at) in nested::flatten(message, executed.position.clone()) {
+                    facts.record_message(&message, &at, self.known_messages);
+                }
             }
         }
         facts.order_events();
-        facts.separate_events_of_proposals();
+        facts.separate_nested_events();
         Ok(())
     }
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::{collection::vec, prelude::*};
 use prost::Message;
 use prost_types::Any;
-use serde_json::Value;
+use serde_json::{Value, json};
 use svc_wire::proto::cosmos::group::v1::MsgSubmitProposal;
 
 use super::test_ingest::{TestIndex, TestTx, event};
+use crate::block::nested::AuthorizedExec;
 
 /// The chain's own event of a registry message, the attribute of its entity, and its event type for subscribers.
 const OWN: [(&str, &str, &str); 5] = [
@@ -64,6 +65,8 @@ enum TxMessage {
     Vote,
     /// An execution, with or without a vote by the same message.
     Execution { is_vote: bool, messages: Vec<RegistryMessage> },
+    /// Messages inside a MsgExec of x/authz; some of them are not known to this version.
+    Authorized { messages: Vec<RegistryMessage>, unknown: usize },
     /// A proposal that is executed at once; some of its messages are not known to this version.
     Submission { messages: Vec<RegistryMessage>, unknown: usize },
 }
@@ -93,6 +96,7 @@ impl Chain {
                     [("proposal_id", proposal), ("result", "PROPOSAL_EXECUTOR_RESULT_SUCCESS"), ("msg_index", &index)];
                 event(&format!("cosmos.group.v1.{name}"), &attributes)
             };
+            let invented = || Any { type_url: "/svc.pp.v1.MsgInventNewThing".to_owned(), value: Vec::new() };
             let (inner, first, content) = match message {
                 TxMessage::Registry(one) => (std::slice::from_ref(one), None, Vec::new()),
                 TxMessage::Silent => (&[][..], None, Vec::new()),
@@ -101,8 +105,12 @@ impl Chain {
                     (messages.as_slice(), is_vote.then_some(("EventVote", "Vote")), Vec::new())
                 }
                 TxMessage::Submission { messages, unknown } => {
-                    let invented = Any { type_url: "/svc.pp.v1.MsgInventNewThing".to_owned(), value: Vec::new() };
-                    (messages.as_slice(), Some(("EventSubmitProposal", "SubmitProposal")), vec![invented; *unknown])
+                    (messages.as_slice(), Some(("EventSubmitProposal", "SubmitProposal")), vec![invented(); *unknown])
+                }
+                TxMessage::Authorized { messages, unknown } => {
+                    let silent = Any { type_url: "/cosmos.bank.v1beta1.MsgSend".to_owned(), value: Vec::new() };
+                    let content = [vec![silent; messages.len()], vec![invented(); *unknown]].concat();
+                    (messages.as_slice(), None, content)
                 }
             };
             let is_run = matches!(message, TxMessage::Execution { .. } | TxMessage::Submission { .. });
@@ -112,25 +120,33 @@ impl Chain {
                 tx.events.push(of_group(kind, &proposal));
                 self.expect(event_type, proposal.clone());
             }
-            for one in inner {
-                let (events, (event_type, entity)) = one.emit(&index);
+            let is_authorized = matches!(message, TxMessage::Authorized { .. });
+            for (one, place) in inner.iter().zip(0..) {
+                let (mut events, (event_type, entity)) = one.emit(&index);
+                for event in events.iter_mut().filter(|_| is_authorized) {
+                    let place = json!({"key": "authz_msg_index", "value": place.to_string()});
+                    event["attributes"].as_array_mut().expect("attributes").push(place);
+                }
                 tx.events.extend(events);
                 self.expect(&event_type, entity);
             }
-            for _ in &content {
+            for _ in content.iter().filter(|one| one.type_url.contains("Invent")) {
                 self.expect("InventNewThing", String::new());
             }
             if is_run {
                 tx.events.push(of_group("EventExec", &proposal));
                 self.expect("Exec", proposal);
             }
-            let is_submission = matches!(message, TxMessage::Submission { .. });
-            tx.messages.push(match is_submission {
-                true => Any {
+            tx.messages.push(match message {
+                TxMessage::Submission { .. } => Any {
                     type_url: "/cosmos.group.v1.MsgSubmitProposal".to_owned(),
                     value: MsgSubmitProposal { messages: content, ..Default::default() }.encode_to_vec(),
                 },
-                false => Any { type_url: "/cosmos.bank.v1beta1.MsgSend".to_owned(), value: Vec::new() },
+                TxMessage::Authorized { .. } => Any {
+                    type_url: "/cosmos.authz.v1beta1.MsgExec".to_owned(),
+                    value: AuthorizedExec { msgs: content, ..Default::default() }.encode_to_vec(),
+                },
+                _ => Any { type_url: "/cosmos.bank.v1beta1.MsgSend".to_owned(), value: Vec::new() },
             });
         }
         tx
@@ -153,6 +169,7 @@ fn tx_messages() -> impl Strategy<Value = TxMessage> {
         1 => Just(TxMessage::Vote),
         2 => (any::<bool>(), proposal()).prop_map(|(is_vote, messages)| TxMessage::Execution { is_vote, messages }),
         1 => (proposal(), 0_usize..3).prop_map(|(messages, unknown)| TxMessage::Submission { messages, unknown }),
+        2 => (proposal(), 0_usize..3).prop_map(|(messages, unknown)| TxMessage::Authorized { messages, unknown }),
     ]
 }
 
@@ -213,7 +230,12 @@ async fn assert_nothing_is_lost(blocks: Vec<TestBlock>, limit: usize) {
     let mut message_counts = Vec::new();
     for (txs, is_read) in &blocks {
         let txs: Vec<TestTx> = txs.iter().map(|messages| chain.run(messages)).collect();
-        message_counts.push(txs.iter().map(|tx| tx.messages.len() as u64).collect::<Vec<_>>());
+        // The events of one message of a MsgExec share its index: such a transaction does not count below.
+        let counts = txs.iter().map(|tx| {
+            let has_authorized = tx.messages.iter().any(|one| one.type_url.contains("authz"));
+            if has_authorized { u64::MAX } else { tx.messages.len() as u64 }
+        });
+        message_counts.push(counts.collect::<Vec<_>>());
         index.ingest(&txs, BTreeMap::new()).await;
         for reader in readers.iter_mut().filter(|_| *is_read) {
             reader.read(&index).await;
