@@ -41,36 +41,42 @@ async fn a_repeated_write_with_one_key_executes_once_and_has_the_same_answer() {
     assert_eq!(records(&world).await.len(), 1, "one attempt");
 }
 
-/// A key is one write, however many calls carry it; a digest is stored once, however many writes carry it.
+/// A digest is stored once and paid once, however many keys and calls carry it.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_keys_in_flight_for_one_digest_are_paid_once_each_and_store_it_once() {
+async fn a_digest_under_two_keys_is_paid_once_at_once_and_later() {
     let world = start_quick_network().await;
     world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = true);
     let digest = format!("sha384-{}", "D".repeat(64));
-    let store = async |key: &str| {
-        world.call_tool("svc.ledger.di.storeDigest", json!({"digest": digest, "idempotency_key": key})).await
+    let store = async |key: Option<&str>| {
+        let mut arguments = json!({"digest": digest});
+        if let Some(key) = key {
+            arguments["idempotency_key"] = key.into();
+        }
+        world.call_tool("svc.ledger.di.storeDigest", arguments).await
     };
     let store = &store;
-    let calls = futures::future::join_all(["a", "b", "a", "b", "b", "a"].map(|key| async move {
+    let keys = [Some("a"), Some("b"), Some("a"), None, Some("b"), None];
+    let calls = futures::future::join_all(keys.map(|key| async move {
         let answer = store(key).await;
         assert!(!answer.is_error, "{:#}", answer.content);
-        (key, answer.content["tx_hash"].to_string())
+        answer.content["tx_hash"].to_string()
     }));
     let release = async {
-        let both_wait = async || world.network.devnet.node.read_core(|core| core.mempool_txs().len()) >= 2;
-        poll_until("both keys are in flight", both_wait).await;
+        let waits = async || world.network.devnet.node.read_core(|core| core.mempool_txs().next().is_some());
+        poll_until("it is in flight", waits).await;
         world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = false);
     };
     let (answers, ()) = tokio::join!(calls, release);
     let hashes: BTreeSet<_> = answers.into_iter().collect();
-    assert_eq!(hashes.len(), 2, "one transaction a key: {hashes:?}");
-    assert_eq!(world.operator_txs_in_blocks(), 2);
-    let stored = world.network.devnet.node.read_core(|core| {
-        let events = core.blocks().iter().flat_map(|block| &block.tx_outcomes).flat_map(|outcome| &outcome.events);
-        events.filter(|event| event.kind == "store_digest").count()
-    });
-    assert_eq!(stored, 1);
-    assert_eq!(records(&world).await.len(), 2, "one attempt a key");
+    assert_eq!(hashes.len(), 1, "one transaction: {hashes:?}");
+    for key in [Some("c"), None] {
+        let refused = store(key).await;
+        assert_eq!(refused.content["code"], "INPUT_INVALID", "{:#}", refused.content);
+        assert_eq!(refused.content["details"]["violations"][0]["pointer"], "/digest");
+        assert!(refused.content["details"]["stored_at"].is_string(), "{:#}", refused.content);
+    }
+    assert_eq!(world.operator_txs_in_blocks(), 1);
+    assert_eq!(records(&world).await.len(), 1, "one attempt");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,6 +15,7 @@ use crate::write::{
     grant::check_grant,
     recorded,
     request::{self, FeeEstimate, WriteRequest, WriteRequester},
+    stored_digest::refuse_stored_digest,
 };
 
 impl Operator {
@@ -45,7 +46,7 @@ impl Operator {
     /// Starts a write. It goes on when the caller goes away, and when the caller's wait is over.
     ///
     /// Under an idempotency key of a principal a write happens once: the same write under the same key joins the active one, or gets
-    /// its answer.
+    /// its answer. To store a digest that the node has is refused, and to store one that an active write stores joins that write.
     pub fn execute(
         &self,
         message: EncodedMessage,
@@ -61,9 +62,14 @@ impl Operator {
                 // The task holds the operator, which therefore outlives its active writes.
                 let operator = self.clone();
                 let work = async move {
-                    match recorded::find_answer(operator.context(), &intent).await {
-                        Some(answer) => task.finish(operator.context().pipeline.actors(), answer),
-                        None => execution::execute(task, operator.context()).await,
+                    let context = operator.context();
+                    let answer = match recorded::find_answer(context, &intent).await {
+                        Some(answer) => Some(answer),
+                        None => refuse_stored_digest(context, &intent.encoded).await.err().map(Err),
+                    };
+                    match answer {
+                        Some(answer) => task.finish(context.pipeline.actors(), answer),
+                        None => execution::execute(task, context).await,
                     }
                 };
                 self.0.writes.start(work, permit)?;

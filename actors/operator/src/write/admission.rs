@@ -11,7 +11,7 @@ use svc_pipeline::{WriteHandle, WriteIntent, WriteTask};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 use tracing::Span;
 
-use super::{receipt::WriteAnswer, recorded::reused_key};
+use super::{receipt::WriteAnswer, recorded::reused_key, stored_digest::has_same_effect_once};
 
 /// Longest idempotency key, in characters.
 pub const MAX_KEY_CHARACTERS: usize = 128;
@@ -32,6 +32,8 @@ struct AdmissionState {
     session_counts: HashMap<Arc<str>, usize>,
     /// Active writes with an idempotency key, by principal and key.
     keyed_writes: HashMap<WriteKey, KeyedWrite>,
+    /// Active writes that serve each request with the same message, by its digest.
+    shared_writes: HashMap<String, WriteHandle<WriteAnswer>>,
 }
 
 /// A principal, and an idempotency key that it has chosen.
@@ -48,6 +50,8 @@ pub(crate) struct AdmissionPermit {
     state: Arc<Mutex<AdmissionState>>,
     session: Arc<str>,
     key: Option<WriteKey>,
+    /// Digest of the message, where the write is shared.
+    shared: Option<String>,
 }
 
 impl Drop for AdmissionPermit {
@@ -62,6 +66,9 @@ impl Drop for AdmissionPermit {
         if let Some(key) = &self.key {
             state.keyed_writes.remove(key);
         }
+        if let Some(digest) = &self.shared {
+            state.shared_writes.remove(digest);
+        }
     }
 }
 
@@ -69,7 +76,7 @@ impl Drop for AdmissionPermit {
 pub(crate) enum AdmissionDecision {
     /// The write starts.
     Admitted { permit: AdmissionPermit, task: WriteTask<WriteAnswer>, handle: WriteHandle<WriteAnswer> },
-    /// The same write is active under the same key.
+    /// The same write is active under the same key, or one that serves this request too.
     Joined { handle: WriteHandle<WriteAnswer> },
 }
 
@@ -91,6 +98,7 @@ impl ActiveWrites {
     /// Admits a write, or joins it with the active one under its key.
     pub(crate) fn admit(&self, intent: &Arc<WriteIntent>, span: Span) -> Result<AdmissionDecision, ErrorEnvelope> {
         let digest = intent.encoded.digest();
+        let shared = has_same_effect_once(&intent.encoded).then(|| digest.clone());
         let key = intent.idempotency_key.as_ref().map(|key| (Arc::clone(&intent.origin.principal), key.clone()));
         self.with_state(|state| {
             if let Some(key) = &key
@@ -102,6 +110,9 @@ impl ActiveWrites {
                     Err(reused_key(&key.1))
                 };
             }
+            if let Some(handle) = shared.as_ref().and_then(|digest| state.shared_writes.get(digest)) {
+                return Ok(AdmissionDecision::Joined { handle: handle.clone() });
+            }
             let session = Arc::clone(&intent.origin.session);
             let count = state.session_counts.entry(Arc::clone(&session)).or_default();
             if *count >= MAX_SESSION_WRITES {
@@ -112,7 +123,10 @@ impl ActiveWrites {
             if let Some(key) = &key {
                 state.keyed_writes.insert(key.clone(), KeyedWrite { digest, handle: handle.clone() });
             }
-            let permit = AdmissionPermit { state: Arc::clone(&self.state), session, key };
+            if let Some(digest) = &shared {
+                state.shared_writes.insert(digest.clone(), handle.clone());
+            }
+            let permit = AdmissionPermit { state: Arc::clone(&self.state), session, key, shared };
             Ok(AdmissionDecision::Admitted { permit, task, handle })
         })
     }

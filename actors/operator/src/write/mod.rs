@@ -13,3 +13,4 @@ pub mod recorded;
 pub mod recovery;
 mod renewal_terms;
 pub mod request;
+pub mod stored_digest;
