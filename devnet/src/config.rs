@@ -25,6 +25,8 @@ pub struct DevnetConfig {
     pub listen: SocketAddr,
     /// Name of a shipped scenario, or path of a file.
     pub scenario: String,
+    /// Texts of essential schemas in the place of the devnet's own.
+    pub essential_texts: Vec<String>,
     /// Directory of the chain; `None` keeps it in memory.
     pub home: Option<PathBuf>,
     /// Port of the control endpoint on loopback; 0 takes a free one, `None` disables the endpoint.
@@ -59,6 +61,7 @@ impl Default for DevnetConfig {
             block_time: Some(Duration::from_secs(1)),
             listen: ([127, 0, 0, 1], 0).into(),
             scenario: "corporation".to_owned(),
+            essential_texts: Vec::new(),
             home: None,
             control_port: None,
             services_listen: ([127, 0, 0, 1], 0).into(),

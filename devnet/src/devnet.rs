@@ -108,7 +108,7 @@ impl Devnet {
     pub async fn launch(config: DevnetConfig) -> Result<Self, DevnetError> {
         let parameter = |error: &dyn std::fmt::Display| DevnetError::Parameter(error.to_string());
         let config = config.with_names_of_genesis();
-        let scenario = Scenario::load(&config.scenario)?;
+        let scenario = Scenario::load(&config.scenario)?.with_essential_texts(&config.essential_texts);
         let namespace = Namespace::new(&config.namespace).map_err(|error| parameter(&error))?;
         let registry = ProtoRegistry::compiled(&namespace).map_err(|error| parameter(&error))?;
         let mut accounts = BTreeMap::new();

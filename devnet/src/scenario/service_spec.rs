@@ -26,7 +26,7 @@ pub struct SchemaSpec {
     pub name: String,
     /// The essential schema, if it is one.
     pub essential: Option<EssentialCredential>,
-    /// JSON schema of another one.
+    /// JSON schema of another one, or another text of the essential one.
     pub json: Option<String>,
     /// Onboarding mode of issuers.
     pub issuers: IssuerOnboarding,
@@ -40,10 +40,8 @@ pub struct SchemaSpec {
 impl SchemaSpec {
     /// Returns the JSON schema.
     pub fn text(&self) -> &str {
-        match self.essential {
-            Some(essential) => essential.schema(),
-            None => self.json.as_deref().unwrap_or_default(),
-        }
+        let own = self.essential.map(EssentialCredential::schema);
+        self.json.as_deref().or(own).unwrap_or_default()
     }
 }
 

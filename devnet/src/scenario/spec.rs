@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, path::Path};
 use serde::Deserialize;
 use serde_json::Value;
 use svc_ledger::GenesisRate;
+use svc_trust::EssentialSchemas;
 
 use super::service_spec::{EcosystemSpec, ProvisioningPhase, SchemaSpec, ServiceSpec};
 
@@ -216,6 +217,17 @@ impl Scenario {
         };
         let scenario = parse(shipped.text)?;
         shipped.appended.iter().try_fold(scenario, |whole, text| Ok(whole.append_scenario(parse(text)?)))
+    }
+
+    /// Uses these texts in the place of the devnet's own essential schemas, each for the schema that it is known as.
+    pub fn with_essential_texts(mut self, texts: &[String]) -> Self {
+        let known = EssentialSchemas::default();
+        for schema in &mut self.schemas {
+            let is_text_of = |text: &&String| known.content(text).map(|(essential, _)| essential) == schema.essential;
+            let found = texts.iter().filter(|_| schema.essential.is_some()).find(is_text_of);
+            schema.json = found.cloned().or_else(|| schema.json.take());
+        }
+        self
     }
 
     /// Joins another scenario after this one. A seat or an ecosystem of this one has precedence.

@@ -51,6 +51,9 @@ pub(in crate::cli) struct DevnetArgs {
     /// id, namespace and denom. The devnet then has no scenario and no tool server.
     #[arg(long, help_heading = "Chain", value_name = "FILE", conflicts_with_all = ["scenario", "namespace", "chain_id", "denom", "demo"])]
     pub(super) genesis: Option<PathBuf>,
+    /// Folder with published texts of essential schemas, as JSON files: the services' ecosystem has these in the place of the devnet's own.
+    #[arg(long, help_heading = "Chain", value_name = "FOLDER", conflicts_with = "genesis")]
+    pub(super) schemas: Option<PathBuf>,
     /// Keep the state of this number of newest heights, as `pruning-keep-recent` does; blocks stay. 0 keeps all.
     #[arg(long, help_heading = "Chain", value_name = "HEIGHTS", default_value_t = 0)]
     pub(super) prune_state: u64,

@@ -2,9 +2,10 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use svc_agent::{AccessSettings, FlowSettings};
 use svc_devnet::{DevnetConfig, GenesisFile, scenario::Scenario};
+use svc_trust::EssentialSchemas;
 
 use super::{arguments::DevnetArgs, demo::Demo, home::INDEXER_FILE};
 use crate::{
@@ -54,6 +55,7 @@ impl DevnetArgs {
 
     /// The configuration that the options describe. A demo has free ports, and may have a scenario of its own.
     pub(super) fn network_config(&self, demo: Option<&dyn Demo>) -> anyhow::Result<LocalNetworkConfig> {
+        let essential_texts = self.schemas.as_deref().map(essential_texts).transpose()?.unwrap_or_default();
         let genesis = self.genesis.as_deref().map(GenesisFile::load).transpose()?;
         let takes_free_ports = demo.is_some();
         let port = |port: u16| (self.bind, if takes_free_ports { 0 } else { port }).into();
@@ -73,6 +75,7 @@ impl DevnetArgs {
                 rest_listen: self.rest_port.map(port),
                 grpc_listen: self.grpc_port.map(port),
                 scenario: if genesis.is_some() { "empty".to_owned() } else { scenario.to_owned() },
+                essential_texts,
                 home: self.home.clone(),
                 control_port: self.control_port,
                 services_listen: ([127, 0, 0, 1], if takes_free_ports { 0 } else { self.services_port }).into(),
@@ -104,6 +107,25 @@ impl DevnetArgs {
             ..LocalNetworkConfig::default()
         })
     }
+}
+
+/// The texts of the JSON files in a folder. Each is a known text of an essential schema.
+fn essential_texts(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let known = EssentialSchemas::default();
+    let mut texts = Vec::new();
+    let entries = std::fs::read_dir(folder).with_context(|| format!("--schemas {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).with_context(|| format!("--schemas: {}", path.display()))?;
+        if known.content(&text).is_none() {
+            bail!("--schemas: {} is no known text of an essential schema", path.display());
+        }
+        texts.push(text);
+    }
+    Ok(texts)
 }
 
 /// Access by the conditions of a file.

@@ -106,6 +106,8 @@ pub(in crate::e2e::agent) struct ValidatorPlace {
     pub of_both: BTreeMap<&'static str, String>,
     /// Generation of the node; the first when absent.
     pub generation: Option<NodeGeneration>,
+    /// Texts of the essential schemas in the place of the devnet's own.
+    pub essential_texts: Vec<String>,
 }
 
 impl TwoAgents {
@@ -117,9 +119,9 @@ impl TwoAgents {
 
     /// Starts both agents, of which the registry knows nothing yet.
     pub(in crate::e2e::agent) async fn start_unknown(place: ValidatorPlace) -> Self {
-        let ValidatorPlace { disk, has_own_node, index, login, settings, of_both, generation } = place;
+        let ValidatorPlace { disk, has_own_node, index, login, settings, of_both, generation, essential_texts } = place;
         let mut config = network_config(200);
-        config.devnet = DevnetConfig { scenario: "peers".to_owned(), ..config.devnet };
+        config.devnet = DevnetConfig { scenario: "peers".to_owned(), essential_texts, ..config.devnet };
         config.agent.is_off = true;
         config.devnet.generation = generation.unwrap_or(config.devnet.generation);
         let world = start_network(config).await;

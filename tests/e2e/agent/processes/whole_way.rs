@@ -2,6 +2,8 @@
 //! first calls the endpoints of the second.
 
 use serde_json::json;
+use svc_test_support::published_schemas::published_schemas;
+use svc_trust::{EssentialSchemas, essential_schema::schema_digest};
 use svc_wire::proto_registry::NodeGeneration;
 
 use crate::e2e::{
@@ -84,10 +86,16 @@ impl TwoAgents {
 
 const LICENSE: &str = r#"{"$schema":"https://json-schema.org/draft/2020-12/schema","title":"License","description":"License of a holder","type":"object","properties":{"credentialSubject":{"type":"object","properties":{"id":{"type":"string"},"grade":{"type":"string","minLength":1,"maxLength":40}},"required":["id","grade"],"additionalProperties":false}},"required":["credentialSubject"]}"#;
 
-async fn go(generation: NodeGeneration) {
-    let place = ValidatorPlace { generation: Some(generation), ..ValidatorPlace::default() };
+async fn go(generation: NodeGeneration, essential_texts: Vec<String>) {
+    let place = ValidatorPlace { generation: Some(generation), essential_texts, ..ValidatorPlace::default() };
+    let texts = place.essential_texts.clone();
     let world = PeerWorld::start_unknown(place).await;
     let agents = &world.agents;
+    if !texts.is_empty() {
+        let schema = agents.world.id_of("service.schema");
+        let stored = agents.world.call_ok("svc.idx.cs.getJsonSchema", json!({"id": schema})).await.to_string();
+        assert!(texts.iter().any(|text| schema_digest(text) == schema_digest(&stored)), "{stored}");
+    }
     agents.become_trusted().await;
     let issuer = agents.found_ecosystem().await;
 
@@ -110,10 +118,21 @@ async fn go(generation: NodeGeneration) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn init_flow_and_access_succeed_in_one_run_at_a_node_of_the_first_generation() {
-    go(NodeGeneration::N0).await;
+    go(NodeGeneration::N0, Vec::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn init_flow_and_access_succeed_in_one_run_at_a_node_of_a_later_generation() {
-    go(NodeGeneration::N3).await;
+    go(NodeGeneration::N3, Vec::new()).await;
+}
+
+/// The texts that live networks have.
+#[tokio::test(flavor = "multi_thread")]
+async fn init_flow_and_access_succeed_with_the_published_schemas_at_the_oldest_and_a_newer_node() {
+    let Some(texts) = published_schemas() else { return };
+    let known = EssentialSchemas::default();
+    let texts: Vec<String> = texts.into_iter().filter(|text| known.content(text).is_some()).collect();
+    for generation in [NodeGeneration::N0, NodeGeneration::N3] {
+        go(generation, texts.clone()).await;
+    }
 }
