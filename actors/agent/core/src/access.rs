@@ -1,6 +1,9 @@
 //! Grants of access to this agent's endpoints, as the store has them.
 
-use svc_didcomm::protocol::endpoint_access::DenyCode;
+use svc_didcomm::{
+    access::{Denied, GrantLimits, GrantTerms},
+    protocol::endpoint_access::{AccessRequest, DenyCode},
+};
 use svc_wire::endpoint_access::Material;
 
 /// A grant.
@@ -84,6 +87,48 @@ impl StoredGrant {
             Some(_) => GrantState::Revoked,
             None if self.expires_at > now => GrantState::Active,
             None => GrantState::Expired,
+        }
+    }
+}
+
+/// A grant that the facts of the moment allow.
+#[derive(Debug, Clone)]
+pub struct OfferedGrant {
+    /// Its conditions.
+    pub terms: GrantTerms,
+    /// The part of its material that is no secret.
+    pub details: GrantDetails,
+    /// The bounds of valid grants.
+    pub limits: GrantLimits,
+}
+
+/// The part of access in a message: a request, with the decision by the facts of the moment.
+#[derive(Debug, Clone)]
+pub enum AccessPart {
+    /// The rows of grants decide.
+    Offered {
+        /// The request.
+        request: AccessRequest,
+        /// The grant.
+        offered: OfferedGrant,
+    },
+    /// The request is denied.
+    Denied {
+        /// Id of the request.
+        request_id: String,
+        /// Its endpoint; none when the request could not be read.
+        endpoint: Option<String>,
+        /// The denial.
+        denied: Denied,
+    },
+}
+
+impl AccessPart {
+    /// The part of a request that could be read.
+    pub fn of(request: AccessRequest, decision: Result<OfferedGrant, Denied>) -> Self {
+        match decision {
+            Ok(offered) => Self::Offered { request, offered },
+            Err(denied) => Self::Denied { request_id: request.id, endpoint: Some(request.endpoint), denied },
         }
     }
 }

@@ -1,12 +1,16 @@
 //! A message of a peer: everything that it changes, in one transaction.
 
+mod access_answer;
 mod connection_end;
 mod values;
 
 use sqlx::any::AnyRow;
 use svc_agent_core::{
-    access::{AccessOutcome, StoredGrant},
-    peers::{ConnectionRole, PeerEvent, PeerLimits, Reaction, StoredConnection, StoredExchange, react},
+    access::AccessOutcome,
+    peers::{
+        AccessAnswer, AccessDecision, Changes, ConnectionRole, PeerEvent, PeerLimits, Reaction, RowChange,
+        StoredConnection, StoredExchange, react,
+    },
 };
 use svc_didcomm::{
     Message, Refusal,
@@ -21,8 +25,8 @@ use uuid::Uuid;
 
 pub use self::values::{ArrivalError, ArrivedMessage, FlowPart, TakenMessage};
 use super::{
-    access_rows::{answer_request, insert_grant},
     agent_store::AgentStore,
+    decision::{decide_in, write_rows},
     error::AgentStoreError,
     flow_rows::{FlowWriteError, Heard, HeardMessage, WrittenFlow, hear},
     outbox::queue_peer_events,
@@ -64,12 +68,13 @@ fn flow_reaction(heard: Heard, message: &Message, answers_unknown: bool) -> Opti
     }
 }
 
-/// The answer to a message, and a grant that goes with it.
+/// The answer to a message, and the changes that go with it.
 #[derive(Default)]
 struct Answer {
     message: Option<Message>,
     access: Option<AccessOutcome>,
-    grant: Option<StoredGrant>,
+    rows: Vec<RowChange>,
+    events: Vec<PeerEvent>,
 }
 
 impl AgentStore {
@@ -105,7 +110,8 @@ impl AgentStore {
         let has_record = reaction.record.is_some();
         write.write_records(&Reaction { exchange, answer: None, ..reaction });
         let has_answer = write.queue_answer(&connection, &answer).await?;
-        let has_own_event = write.finish(answer.grant.filter(|_| has_answer)).await?;
+        let access = answer.access;
+        let has_own_event = write.finish(has_answer.then_some(answer)).await?;
         let of_flow = of_flow.unwrap_or_default();
         Ok(TakenMessage::New {
             connection_id: connection.connection.id,
@@ -113,7 +119,7 @@ impl AgentStore {
             has_event: has_own_event || of_flow.has_event,
             has_record,
             flows: of_flow.changed,
-            access: answer.access,
+            access,
         })
     }
 }
@@ -263,9 +269,18 @@ impl<'a> ArrivalWrite<'a> {
         let Some(part) = self.arrived.access else { return Ok(Answer { message: reaction, ..Answer::default() }) };
         self.batch.run(&mut self.transaction).await?;
         let Connection { id, public_did, .. } = &connection.connection;
-        let peer = (public_did.as_str(), id.as_str(), self.arrived.message.id.as_str());
-        let answered = answer_request(&mut self.transaction, part, peer, self.seconds).await?;
-        Ok(Answer { message: Some(answered.message), access: Some(answered.outcome), grant: answered.grant })
+        let facts = AccessDecision {
+            part: part.clone(),
+            peer: public_did.clone(),
+            connection_id: id.clone(),
+            thread: self.arrived.message.id.clone(),
+            answer_id: Uuid::new_v4().to_string(),
+            grant_id: Uuid::now_v7().to_string(),
+            now: self.seconds,
+        };
+        let Changes { rows, events, outcome } = decide_in(&mut self.transaction, facts.start()).await?;
+        let AccessAnswer { message, outcome } = outcome;
+        Ok(Answer { message: Some(message), access: Some(outcome), rows, events })
     }
 
     /// The exchange, unless it is a new one without room.
@@ -305,11 +320,12 @@ impl<'a> ArrivalWrite<'a> {
         Ok(queued.is_queued())
     }
 
-    /// Writes the grant whose message was queued, and commits. Returns whether an event was queued.
-    async fn finish(mut self, grant: Option<StoredGrant>) -> Result<bool, AgentStoreError> {
-        if let Some(grant) = grant {
-            insert_grant(&mut self.batch, &grant);
-            self.events.push(PeerEvent::access_grant(&grant, self.seconds));
+    /// Writes the changes that go with an answer which was queued, and commits. Returns whether an event was queued.
+    async fn finish(mut self, queued: Option<Answer>) -> Result<bool, AgentStoreError> {
+        // A grant whose message has no room is none.
+        if let Some(answer) = queued {
+            write_rows(&mut self.transaction, &answer.rows).await?;
+            self.events.extend(answer.events);
         }
         let has_event = self.limits.max_events.is_some() && !self.events.is_empty();
         if has_event {

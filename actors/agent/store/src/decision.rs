@@ -2,13 +2,14 @@
 
 use sqlx::{AnyConnection, any::AnyRow};
 use svc_agent_core::{
-    decision::{Decision, First, Step},
+    decision::{Decision, First, Second, Step},
     peers::{Changes, PeerLimits, RowChange},
 };
 use svc_store::{GroupTransaction, StatementBatch};
 
 use crate::{
-    agent_store::AgentStore, error::AgentStoreError, outbox::queue_peer_events, peer_rows::connections::end_connection,
+    access_rows::insert_grant, agent_store::AgentStore, error::AgentStoreError, outbox::queue_peer_events,
+    peer_rows::connections::end_connection,
 };
 
 /// A decision whose questions the store can answer.
@@ -53,16 +54,36 @@ impl AgentStore {
         let mut batch = StatementBatch::default();
         D::ask(&query, &mut batch);
         let (mut transaction, rows) = self.begin_with(&mut batch).await?;
-        let third = match then(D::read(&rows)?) {
-            Step::Done(changes) => return Ok((transaction, changes)),
-            Step::Load(query, then) => then(answer::<D>(&mut transaction, query).await?),
-        };
-        let changes = match third {
-            Step::Done(changes) => changes,
-            Step::Load(query, then) => then(answer::<D>(&mut transaction, query).await?),
-        };
+        let changes = go_on(&mut transaction, then(D::read(&rows)?)).await?;
         Ok((transaction, changes))
     }
+}
+
+/// Answers the questions of a decision in a transaction that has begun.
+pub(crate) async fn decide_in<D: StoredDecision>(
+    connection: &mut AnyConnection,
+    step: Step<D, First>,
+) -> Result<D::Changes, AgentStoreError> {
+    let second = match step {
+        Step::Done(changes) => return Ok(changes),
+        Step::Load(query, then) => then(answer::<D>(connection, query).await?),
+    };
+    go_on(connection, second).await
+}
+
+/// Answers the questions after the first one.
+async fn go_on<D: StoredDecision>(
+    connection: &mut AnyConnection,
+    step: Step<D, Second>,
+) -> Result<D::Changes, AgentStoreError> {
+    let third = match step {
+        Step::Done(changes) => return Ok(changes),
+        Step::Load(query, then) => then(answer::<D>(connection, query).await?),
+    };
+    Ok(match third {
+        Step::Done(changes) => changes,
+        Step::Load(query, then) => then(answer::<D>(connection, query).await?),
+    })
 }
 
 async fn answer<D: StoredDecision>(
@@ -86,19 +107,26 @@ async fn write_changes<O>(
     if rows.is_empty() && events.is_empty() {
         return Ok(Decided { outcome, has_event: false });
     }
-    let (mut batch, mut guards) = (StatementBatch::default(), Vec::new());
-    for change in &rows {
-        guards.push(batch.len());
-        let RowChange::EndConnection { id, loaded_at, at } = change;
-        end_connection(&mut batch, id, *loaded_at, *at);
-    }
-    let written = batch.run(&mut transaction).await?;
-    if guards.into_iter().any(|place| written.get(place).is_none_or(Vec::is_empty)) {
-        return Err(AgentStoreError::WrongFacts);
-    }
+    write_rows(&mut transaction, &rows).await?;
     queue_peer_events(&mut transaction, &events, now, limits.max_events).await?;
     transaction.commit().await?;
     Ok(Decided { outcome, has_event: limits.max_events.is_some() && !events.is_empty() })
+}
+
+/// Writes rows. Fails where a guarded statement finds other rows than those of the decision: the transaction is to be dropped then.
+pub(crate) async fn write_rows(connection: &mut AnyConnection, rows: &[RowChange]) -> Result<(), AgentStoreError> {
+    let mut batch = StatementBatch::default();
+    for change in rows {
+        match change {
+            RowChange::EndConnection { id, loaded_at, at } => end_connection(&mut batch, id, *loaded_at, *at),
+            RowChange::InsertGrant { grant, counted_at, of_peer, all, max_counted } => {
+                insert_grant(&mut batch, grant, *counted_at, *of_peer, (*all, *max_counted));
+            }
+        }
+    }
+    // Each change is one statement, which returns a row where it has found its own.
+    let written = batch.run(connection).await?;
+    if written.iter().any(Vec::is_empty) { Err(AgentStoreError::WrongFacts) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -133,7 +161,7 @@ mod tests {
     /// The rows of a store in memory, changed by a decision.
     fn after(mut rows: Vec<StoredConnection>, changes: &[RowChange]) -> Vec<StoredConnection> {
         for change in changes {
-            let RowChange::EndConnection { id, at, .. } = change;
+            let RowChange::EndConnection { id, at, .. } = change else { panic!("{change:?}") };
             for row in rows.iter_mut().filter(|row| row.connection.id == *id) {
                 row.connection.has_ended = true;
                 (row.updated_at, row.last_seen_at) = (*at, Some(*at));

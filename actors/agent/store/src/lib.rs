@@ -27,7 +27,7 @@ mod sealing;
 #[cfg(test)]
 mod tests;
 
-pub use access_rows::{AccessGrantFilter, AccessKeyTime, AccessPart, OfferedGrant, RevokedGrants, grant_of_message};
+pub use access_rows::{AccessGrantFilter, AccessKeyTime, RevokedGrants};
 pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
 pub use arrival::{ArrivalError, ArrivedMessage, FlowPart, TakenMessage};
 pub use chain_rows::{KnownChain, ResolutionProgress, StoredChain};

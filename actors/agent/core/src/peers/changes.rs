@@ -1,6 +1,7 @@
 //! The changes that follow from a decision about peers.
 
 use super::PeerEvent;
+use crate::access::StoredGrant;
 
 /// The changes of a decision. They are written together, or none of them.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,5 +33,18 @@ pub enum RowChange {
         loaded_at: i64,
         /// The time of its end, in milliseconds since the epoch.
         at: i64,
+    },
+    /// A new grant, while the valid ones are as many as were counted, and the peer has none of the same request.
+    InsertGrant {
+        /// The grant.
+        grant: Box<StoredGrant>,
+        /// The time of the counting, in seconds since the epoch.
+        counted_at: i64,
+        /// Valid grants of the peer for the endpoint.
+        of_peer: u64,
+        /// All valid grants, at most `max_counted`.
+        all: u64,
+        /// Most valid grants that were counted.
+        max_counted: u64,
     },
 }

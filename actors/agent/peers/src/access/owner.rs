@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use svc_agent_core::access::{GrantDetails, StoredGrant};
+use svc_agent_core::access::{GrantDetails, OfferedGrant, StoredGrant};
 use svc_agent_identity::keeper::{KeeperHandle, PublishedFile};
-use svc_agent_store::{AgentStore, AgentStoreError, OfferedGrant};
+use svc_agent_store::{AgentStore, AgentStoreError};
 use svc_didcomm::{
     access::{Denied, EndpointTerms, GrantLimits, RequestFacts, TermsMaterial, judge_request},
     protocol::endpoint_access::{AccessRequest, DenyCode},

@@ -14,13 +14,13 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use svc_agent_core::{
-    access::{GrantState, StoredGrant},
+    access::{GrantState, OfferedGrant, StoredGrant},
     error::{Refusal, RefusalCode},
     peers::PeerLimits,
 };
 use svc_agent_identity::keeper::{KeeperHandle, PublishedFile};
 use svc_agent_store::{
-    AccessGrantFilter, AgentStore, AgentStoreError, OfferedGrant, RevokedGrants, guard::StoreGuardHandle, store_failed,
+    AccessGrantFilter, AgentStore, AgentStoreError, RevokedGrants, guard::StoreGuardHandle, store_failed,
 };
 use svc_didcomm::{
     access::Denied,

@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
-use svc_agent_core::{access::AccessOutcome, peer_tag::peer_tag};
-use svc_agent_store::AccessPart;
+use svc_agent_core::{
+    access::{AccessOutcome, AccessPart},
+    peer_tag::peer_tag,
+};
 use svc_didcomm::{
     Message,
     access::Denied,
@@ -50,7 +52,7 @@ impl PeerService {
         match content {
             Ok(Content::EndpointAccess(AccessFrame::Request(request))) => {
                 let decision = self.0.parts.access.judge(request, &proven.public_did, is_trusted).await;
-                Some(AccessPart { request_id: request.id.clone(), request: Some(request.clone()), decision })
+                Some(AccessPart::of(request.clone(), decision))
             }
             Ok(Content::EndpointAccess(AccessFrame::UnreadableRequest { id: Some(id), code, rule })) => {
                 // The order of the protocol: a peer that is not trusted learns nothing else.
@@ -58,7 +60,7 @@ impl PeerService {
                     true => Denied::new(*code, rule.clone()),
                     false => Denied::new(DenyCode::NotTrusted, NOT_TRUSTED),
                 };
-                Some(AccessPart { request_id: id.clone(), request: None, decision: Err(denied) })
+                Some(AccessPart::Denied { request_id: id.clone(), endpoint: None, denied })
             }
             _ => None,
         }

@@ -9,8 +9,8 @@ use std::{
 use bytes::Bytes;
 use futures::future::{Either, select};
 use serde_json::Value;
-use svc_agent_core::peer_tag::peer_tag;
-use svc_agent_store::{QueuedMessage, grant_of_message};
+use svc_agent_core::{peer_tag::peer_tag, peers::grant_of_message};
+use svc_agent_store::QueuedMessage;
 use svc_didcomm::{
     Message,
     delivery::{Attempt, attempt_of_status},

@@ -7,9 +7,10 @@ mod requests;
 mod tests;
 mod types;
 
+pub use self::grants::RevokedGrants;
 pub use self::{grants::AccessGrantFilter, keys::AccessKeyTime};
 pub use self::{
-    grants::RevokedGrants,
-    requests::{AccessPart, OfferedGrant, grant_of_message},
+    keys::void_tokens,
+    requests::{ask_grants, read_grants},
+    types::insert_grant,
 };
-pub use self::{keys::void_tokens, requests::answer_request, types::insert_grant};

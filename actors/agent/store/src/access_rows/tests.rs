@@ -1,8 +1,8 @@
 //! Grants as rows, on both databases: one for one request, bounded, taken back with their notice, and none behind a void.
 
 use svc_agent_core::{
-    access::{AccessOutcome, GrantDetails, GrantState, StoredGrant},
-    peers::PeerLimits,
+    access::{AccessOutcome, AccessPart, GrantDetails, GrantState, OfferedGrant, StoredGrant},
+    peers::{AccessDecision, GrantQuery, GrantRows, PeerLimits, RowChange, grant_of_message},
 };
 use svc_didcomm::{
     Message,
@@ -14,9 +14,10 @@ use svc_didcomm::{
 };
 use svc_wire::endpoint_access::Material;
 
-use super::{AccessGrantFilter, AccessPart, OfferedGrant, grant_of_message};
+use super::AccessGrantFilter;
 use crate::{
-    AgentStore, ArrivedMessage, TakenMessage,
+    AgentStore, AgentStoreError, ArrivedMessage, TakenMessage,
+    decision::{decide_in, write_rows},
     peer_rows::testing::{LIMITS, NOW, OURS, SECONDS, THEIRS, no_flows, on_both, text},
 };
 
@@ -49,7 +50,7 @@ async fn ask(
     at: i64,
 ) -> Option<AccessOutcome> {
     let message = text(message_id, THEIRS);
-    let part = AccessPart { request_id: request.id.clone(), request: Some(request.clone()), decision };
+    let part = AccessPart::of(request.clone(), decision);
     let content = Ok(Content::EndpointAccess(AccessFrame::Request(request)));
     let arrived = ArrivedMessage {
         message: &message,
@@ -217,6 +218,109 @@ async fn a_recovered_store_has_no_valid_token() {
         store.replace_versions(&[]).await.expect("recovered");
         let list = store.revocation_list(OURS, SECONDS).await.expect("read");
         assert!(list.valid_from > SECONDS + long_ago);
+    })
+    .await;
+}
+
+/// The facts of a request.
+fn facts(request: AccessRequest, decision: Result<OfferedGrant, Denied>, at: i64) -> AccessDecision {
+    AccessDecision {
+        part: AccessPart::of(request.clone(), decision),
+        peer: THEIRS.to_owned(),
+        connection_id: "c".to_owned(),
+        thread: "m".to_owned(),
+        answer_id: "a".to_owned(),
+        grant_id: format!("of {}", request.id),
+        now: SECONDS + at,
+    }
+}
+
+/// The rows in memory that answer a question.
+fn rows_of(grants: &[StoredGrant], query: &GrantQuery) -> GrantRows {
+    let valid = || grants.iter().filter(|one| one.state(query.now) == GrantState::Active);
+    let of_peer = || valid().filter(|one| one.peer == query.peer && one.endpoint == query.endpoint);
+    let known = grants.iter().find(|one| one.peer == query.peer && one.request_id == query.request_id);
+    GrantRows {
+        known: known.cloned(),
+        of_peer: of_peer().count() as u64,
+        first_end: of_peer().map(|one| one.expires_at).min(),
+        all: (valid().count() as u64).min(query.max_counted),
+        valid_from: 0,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_grants_as_the_decision_does_on_rows_in_memory() {
+    on_both(|store| async move {
+        let mut memory: Vec<StoredGrant> = Vec::new();
+        // Requests of the same second, and of times at which earlier grants have ended; a bound is reached by one.
+        for (number, endpoint, per_peer, all, at) in [
+            (1, "mcp", 2, 3, 0),
+            (2, "mcp", 2, 3, 0),
+            (3, "mcp", 2, 3, 0),
+            (1, "mcp", 2, 3, 1),
+            (1, "site", 2, 3, 1),
+            (4, "site", 2, 3, 1),
+            (5, "api", 2, 3, 1),
+            (5, "api", 2, 4, 1),
+            (3, "mcp", 2, 4, 599),
+            (3, "mcp", 2, 4, 600),
+            (2, "mcp", 2, 4, 601),
+            (6, "mcp", 1, 9, 601),
+            (7, "mcp", 2, 3, 601),
+        ] {
+            let request = request(number, endpoint);
+            let decided =
+                facts(request.clone(), offered(per_peer, all), at).start().decide(|query| rows_of(&memory, &query));
+            let (message, case) = (format!("{number} {endpoint} {all} {at}"), decided.outcome.outcome);
+            assert_eq!(ask(&store, &message, request, offered(per_peer, all), at).await, Some(case), "{message}");
+            for row in decided.rows {
+                let RowChange::InsertGrant { grant, .. } = row else { panic!("{row:?}") };
+                memory.push(*grant);
+            }
+            let shown = |grants: &[StoredGrant]| -> Vec<(String, String, i64, i64)> {
+                let mut shown: Vec<_> = grants
+                    .iter()
+                    .map(|one| (one.request_id.clone(), one.endpoint.clone(), one.issued_at, one.expires_at))
+                    .collect();
+                shown.sort();
+                shown
+            };
+            assert_eq!(shown(&grants(&store, None, at).await), shown(&memory), "{message}");
+        }
+        assert_eq!(memory.len(), 6, "the requests reach each outcome");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_of_a_grant_by_a_wrong_counter() {
+    on_both(|store| async move {
+        ask(&store, "m1", request(1, "mcp"), offered(5, 10), 0).await;
+        let (right, stored) = (GrantRows { of_peer: 1, all: 1, ..GrantRows::default() }, grants(&store, None, 0).await);
+        let change_by = |number: u32, rows: GrantRows| {
+            facts(request(number, "mcp"), offered(5, 10), 0).start().decide(|_| rows.clone()).rows
+        };
+        for (case, number, rows) in [
+            ("one of the peer too few", 2, GrantRows { of_peer: 0, ..right.clone() }),
+            ("one of the peer too many", 2, GrantRows { of_peer: 2, ..right.clone() }),
+            ("one of all too few", 2, GrantRows { all: 0, ..right.clone() }),
+            ("one of all too many", 2, GrantRows { all: 2, ..right.clone() }),
+            ("a request that has a grant", 1, right.clone()),
+        ] {
+            let mut transaction = store.begin().await.expect("begins");
+            let refused = write_rows(&mut transaction, &change_by(number, rows)).await;
+            assert!(matches!(refused, Err(AgentStoreError::WrongFacts)), "{case}: {refused:?}");
+            drop(transaction);
+            assert_eq!(grants(&store, None, 0).await, stored, "{case}");
+        }
+        let mut transaction = store.begin().await.expect("begins");
+        let facts = facts(request(2, "mcp"), offered(5, 10), 0);
+        let changes = decide_in(&mut transaction, facts.start()).await.expect("decided");
+        assert_eq!(changes.rows, change_by(2, right), "the store counts what is there");
+        write_rows(&mut transaction, &changes.rows).await.expect("written");
+        transaction.commit().await.expect("durable");
+        assert_eq!(grants(&store, None, 0).await.len(), 2);
     })
     .await;
 }

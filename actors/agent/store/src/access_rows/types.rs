@@ -6,7 +6,7 @@ use svc_agent_core::access::{GrantDetails, StoredGrant};
 use svc_store::StatementBatch;
 use svc_wire::endpoint_access::{Material, scope_list, scope_text};
 
-use crate::error::AgentStoreError;
+use crate::{columns::to_column, error::AgentStoreError};
 
 fn details_text(details: &GrantDetails) -> String {
     let members = [
@@ -50,10 +50,23 @@ pub(super) fn read_grant(row: &AnyRow) -> Result<StoredGrant, AgentStoreError> {
     })
 }
 
-/// Writes the row of a new grant.
-pub fn insert_grant(batch: &mut StatementBatch, grant: &StoredGrant) {
+/// Writes the row of a new grant, while the numbers of valid grants are those that were counted at a time: of the peer for the endpoint, and
+/// of all up to a bound. Returns no row where they are not, or where the peer has a grant of the same request.
+pub fn insert_grant(
+    batch: &mut StatementBatch,
+    grant: &StoredGrant,
+    counted_at: i64,
+    of_peer: u64,
+    (all, max_counted): (u64, u64),
+) {
     let sql = "INSERT INTO access_grant (id, peer, request_id, connection_id, endpoint, url, material, details, scopes, \
-                   issued_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+               issued_at, expires_at) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11 \
+               WHERE NOT EXISTS (SELECT 1 FROM access_grant WHERE peer = $2 AND request_id = $3) \
+               AND (SELECT COUNT(*) FROM access_grant WHERE peer = $2 AND endpoint = $5 AND expires_at > $12 \
+               AND revoked_at IS NULL) = $13 \
+               AND (SELECT COUNT(*) FROM (SELECT 1 AS one FROM access_grant WHERE expires_at > $12 AND revoked_at IS NULL \
+               LIMIT $14) AS counted) = $15 \
+               AND (SELECT valid_from FROM access_validity WHERE one = 1) <= $10 RETURNING id";
     batch.add(
         sql,
         [
@@ -68,6 +81,10 @@ pub fn insert_grant(batch: &mut StatementBatch, grant: &StoredGrant) {
             scope_text(&grant.scopes).into(),
             grant.issued_at.into(),
             grant.expires_at.into(),
+            counted_at.into(),
+            to_column(of_peer).into(),
+            to_column(max_counted).into(),
+            to_column(all).into(),
         ],
     );
 }

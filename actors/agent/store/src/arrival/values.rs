@@ -1,7 +1,7 @@
 //! A message of a peer for the store, and its end there.
 
 use svc_agent_core::{
-    access::AccessOutcome,
+    access::{AccessOutcome, AccessPart},
     flows::HeardFacts,
     peers::{OwnPeerDid, Verdict},
 };
@@ -12,7 +12,6 @@ use svc_didcomm::{
 };
 
 use crate::{
-    access_rows::AccessPart,
     error::{AgentStoreError, WriteFailure},
     flow_rows::WrittenFlow,
     sealing::ContentKey,
