@@ -22,7 +22,7 @@ use svc_wire::timestamp;
 use tokio::time::timeout;
 
 use super::api::IndexerApi;
-use crate::status::{HealthStatus, health_response};
+use crate::status::{HealthStatus, health_response, indexer_health_response};
 
 /// Longest read: a longer one would keep other reads from the store. It is also the longest wait for a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
@@ -113,11 +113,10 @@ pub(super) fn routes() -> Result<Router<IndexerApi>, ReadTableError> {
 
 /// Whether the follower ingests blocks.
 async fn health(State(api): State<IndexerApi>) -> Response {
-    match api.reader.follower_state().await {
-        Some(state) if state.last_error.is_none() && !state.is_stuck => health_response(HealthStatus::Ok),
-        Some(_) => health_response(HealthStatus::Degraded),
-        None => health_response(HealthStatus::Restarting),
-    }
+    let Some(state) = api.reader.follower_state().await else { return health_response(HealthStatus::Restarting) };
+    let is_ok = state.last_error.is_none() && !state.is_stuck;
+    let status = if is_ok { HealthStatus::Ok } else { HealthStatus::Degraded };
+    indexer_health_response(status, state.block_age_seconds)
 }
 
 async fn handle_read(

@@ -38,10 +38,19 @@ impl HealthStatus {
             Self::Draining => "draining",
         }
     }
+
+    fn code(self) -> StatusCode {
+        if self == Self::Ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+    }
 }
 
 /// `{"status": …}`, with status code 200 for a healthy server and 503 for any other.
 pub(crate) fn health_response(status: HealthStatus) -> Response {
-    let code = if status == HealthStatus::Ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(json!({"status": status.as_str()}))).into_response()
+    (status.code(), Json(json!({"status": status.as_str()}))).into_response()
+}
+
+/// The same of an indexer, with the age of its newest block.
+pub(crate) fn indexer_health_response(status: HealthStatus, block_age_seconds: Option<u64>) -> Response {
+    let body = json!({"status": status.as_str(), "block_age_seconds": block_age_seconds});
+    (status.code(), Json(body)).into_response()
 }

@@ -3,5 +3,5 @@
 mod health;
 mod metrics;
 
-pub(crate) use health::{HealthStatus, health_response};
+pub(crate) use health::{HealthStatus, health_response, indexer_health_response};
 pub(crate) use metrics::metrics_response;

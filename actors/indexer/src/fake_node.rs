@@ -20,6 +20,10 @@ pub struct FakeChain {
     pub height: u64,
     /// Blocks that the node refuses to return.
     pub refused_blocks: Vec<u64>,
+    /// Whether the node answers nothing.
+    pub is_silent: bool,
+    /// Blocks that the status states beyond the newest one.
+    pub lead: u64,
     /// Blocks from this height on are those of another history.
     pub forked_from: Option<u64>,
 }
@@ -75,6 +79,9 @@ async fn serve(mut stream: TcpStream, chain: Arc<Mutex<FakeChain>>) {
             return;
         }
     };
+    if chain.lock().unwrap_or_else(PoisonError::into_inner).is_silent {
+        return;
+    }
     let result = answer(&body, &chain.lock().unwrap_or_else(PoisonError::into_inner));
     let mut response = match result {
         Some(result) => json!({"jsonrpc": "2.0", "result": result}),
@@ -96,7 +103,7 @@ fn answer(request: &Value, chain: &FakeChain) -> Option<Value> {
         "status" => json!({
             "node_info": {"network": "c", "version": "1"},
             "sync_info": {
-                "latest_block_height": chain.height.to_string(), "latest_block_time": block_time(chain.height),
+                "latest_block_height": (chain.height + chain.lead).to_string(), "latest_block_time": block_time(chain.height),
                 "latest_block_hash": chain.hash(chain.height),
                 "earliest_block_height": "1", "catching_up": false,
             },
@@ -109,7 +116,7 @@ fn answer(request: &Value, chain: &FakeChain) -> Option<Value> {
             json!({"response": response})
         }
         "block" => {
-            let height = height().filter(|height| !chain.refused_blocks.contains(height))?;
+            let height = height().filter(|height| *height <= chain.height && !chain.refused_blocks.contains(height))?;
             json!({
                 "block_id": {"hash": chain.hash(height)},
                 "block": {

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use svc_kit::{RetainedState, wall_clock};
-use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_net::upstream::{BlockClock, NodeClient, NodeClientError};
 use svc_wire::{chain_error::ChainErrorKind, tx::UnsignedTx};
 use tokio::time::Instant;
 
 use crate::{
     chain::{
         account::{AccountIdentity, query_balance},
-        block_clock::BlockClock,
         fee_allowance::query_fee_allowance,
         params::ChainParams,
         simulation::{SimulationError, simulate_gas},

@@ -2,7 +2,10 @@
 
 use svc_net::upstream::NodeClient;
 
+use tokio::time::Instant;
+
 use crate::journal::{
+    JournalHandle,
     error::RecoveryError,
     store::{BlockPin, HistoryPins, JournalStore},
 };
@@ -47,6 +50,27 @@ pub(crate) async fn check_history(store: &JournalStore, node: &NodeClient) -> Re
         }
     }
     Ok(())
+}
+
+/// Ends a dispute of the nodes after one side has answered nothing for a while, when the other side has the newest pinned block. While
+/// nodes have different blocks nothing is pinned, so that the pin is older than the dispute.
+pub(crate) async fn settle_dispute(node: &NodeClient, journal: &JournalHandle) {
+    let Some(remaining) = node.remaining_disputant(Instant::now()) else { return };
+    let Some(pin) = journal.newest_pin().await else { return };
+    match remaining.block(pin.height).await {
+        Ok(block) if block.block_id.hash == pin.hash => node.end_dispute_with(remaining.origin()),
+        Ok(block) => {
+            let (origin, found) = (remaining.origin(), block.block_id.hash);
+            tracing::error!(
+                origin,
+                height = pin.height,
+                pinned = pin.hash,
+                found,
+                "the only node of the dispute that answers has another block than the journal: nothing is written"
+            );
+        }
+        Err(error) => tracing::warn!(%error, height = pin.height, "the pinned block cannot be compared with the node"),
+    }
 }
 
 /// Whether the node has the block; an error when it has another one at that height.

@@ -45,7 +45,6 @@ mod write_task;
 
 pub use chain::{
     account::{AccountIdentity, AccountState, query_account, query_balance},
-    block_clock::{BlockClock, BlockHead},
     discovery::{
         ChainExpectation, DiscoveryError, PlaintextNode, RegistryChain, SetGasPrice, check_encryption, describe_index,
         discover_chain,
@@ -72,6 +71,7 @@ pub use journal::{
 pub use pipeline::{Pipeline, PipelineError, PipelineParts, WriteAnswer};
 pub use recovery::RecoveredJournal;
 pub use signer::{SignerHandle, TextSignature, window::WindowBound};
+pub use svc_net::upstream::{BlockClock, BlockHead};
 pub use write::{
     error::{SubmitError, WriteError, WriteFailure},
     fee::{Ceiling, CeilingExceeded, FeeBudget, FeeGranter, FeeLimits, FeePolicy, decimal_price},

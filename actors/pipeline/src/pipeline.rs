@@ -17,7 +17,7 @@ use svc_kit::{
     RetainedState, TaskGroup, TaskLimitError,
     supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec},
 };
-use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_net::upstream::{BlockClock, BlockHead, NodeClient, NodeClientError};
 use svc_wire::{
     account_key::AccountKey, address::AddressError, comet_rpc::ExecTxResult, proto_registry::ProtoRegistry,
 };
@@ -26,7 +26,6 @@ use tracing::Span;
 use crate::{
     chain::{
         account::AccountIdentity,
-        block_clock::{BlockClock, BlockHead},
         gas_price::GasPriceWatch,
         head::query_head,
         node_release::{NodeRelease, ReleaseWatch},

@@ -136,12 +136,27 @@ pub fn record_other_histories(nodes: usize, is_stopped: bool) {
         "Nodes that are not used because they have another history than the index."
     )
     .set(nodes as u64, []);
+    record_stopped("other_history", is_stopped);
+}
+
+/// Records whether no node has answered for too long.
+pub fn record_nodes_away(is_away: bool) {
+    record_stopped("no_answer", is_away);
+}
+
+fn record_stopped(reason: &str, is_stopped: bool) {
     instrument!(
         Gauge,
         "svc_indexer_stopped",
-        "1 while no node has the history of the index, by reason: other_history."
+        "1 while the indexer takes no blocks in, by reason: other_history, no_answer."
     )
-    .set(u64::from(is_stopped), [("reason", "other_history")]);
+    .set(u64::from(is_stopped), [("reason", reason)]);
+}
+
+/// Records the age of the newest block that is written. It grows while the chain is quiet too.
+pub fn record_block_age(seconds: u64) {
+    instrument!(Gauge, "svc_indexer_block_age_seconds", "Seconds since the time of the newest block that is written.")
+        .set(seconds, []);
 }
 
 /// Records the module of each event of a written block.

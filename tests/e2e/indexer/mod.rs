@@ -15,6 +15,7 @@ mod postgres;
 mod pruned_state;
 mod read_shapes;
 mod request_bodies;
+mod silent_nodes;
 mod start_height;
 mod subscription;
 mod trqp;

@@ -27,6 +27,8 @@ use crate::{
 
 /// Blocks, and the least time, without a new block after which the indexer is stuck while the node has more.
 const STUCK_INTERVALS: f64 = 10.0;
+/// Block intervals without an answer of any node after which the indexer counts as stopped, [`MIN_STUCK_TIME`] at least.
+const AWAY_INTERVALS: f64 = 3.0;
 const MIN_STUCK_TIME: Duration = Duration::from_secs(15);
 
 /// A running indexer.
@@ -60,7 +62,7 @@ impl Indexer {
 
     async fn start(config: IndexerConfig, parent: Option<ActorCell>) -> Result<Self, IndexerError> {
         let node = NodeClient::new(&config.rpc)?;
-        node.select_current(None).await;
+        node.select_current(Some(0)).await;
         let status = node.status().await?;
         node.bind_to_chain(&status.node_info.network);
         let messages = NodeMessages::read(&node).await?;
@@ -71,7 +73,7 @@ impl Indexer {
         // The follower says so, and reads go on.
         let is_other_history = histories.look(&node, &store).await.is_some();
         let status = if histories.has_left_out() && !is_other_history {
-            node.select_current(None).await;
+            node.select_current(Some(0)).await;
             node.status().await?
         } else {
             status
@@ -112,6 +114,7 @@ impl Indexer {
             trust_evaluator: trust_evaluator.clone(),
             start_height,
             stuck_after: config.block_interval.mul_f64(STUCK_INTERVALS).max(MIN_STUCK_TIME),
+            away_after: config.block_interval.mul_f64(AWAY_INTERVALS).max(MIN_STUCK_TIME),
             last_error: last_error.clone(),
         };
         let supervisor = Supervisor::new("indexer");

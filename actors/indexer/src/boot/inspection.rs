@@ -43,7 +43,7 @@ pub struct StartCheck {
 /// When no node answers, or the configured start is pruned.
 pub async fn check_start(config: &IndexerConfig) -> Result<StartCheck, IndexerError> {
     let node = NodeClient::new(&config.rpc)?;
-    node.select_current(None).await;
+    node.select_current(Some(0)).await;
     let status = node.status().await?;
     bond_denom(&node).await?;
     let oldest_state = node.oldest_height(KeptPart::BlockAndState).await?;
@@ -72,7 +72,7 @@ pub async fn check_start(config: &IndexerConfig) -> Result<StartCheck, IndexerEr
 /// When node or store fail, or no node has the state of the height.
 pub async fn verify_index(config: &IndexerConfig, height: Option<u64>) -> Result<Verification, IndexerError> {
     let node = NodeClient::new(&config.rpc)?;
-    node.select_current(None).await;
+    node.select_current(Some(0)).await;
     let status = node.status().await?;
     node.bind_to_chain(&status.node_info.network);
     let registry = read_node_descriptors(&node).await?.registry;

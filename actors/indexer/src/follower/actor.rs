@@ -1,25 +1,26 @@
 //! The shell of the follower: fetches and writes blocks, follows the node's WebSocket, and polls its status.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
-    upstream::NodeClientError,
+    upstream::{BlockHead, ConfirmedHeight, NodeClientError},
     websocket::{LinkConfig, LinkEvent, WebSocketLink},
 };
 use svc_otel::metrics::{self, BlockStage};
-use svc_wire::{comet_rpc::BlockResults, event_stream::BlockMessage};
-use tokio::{time::sleep, try_join};
+use svc_wire::{comet_rpc::BlockResults, event_stream::BlockMessage, timestamp};
+use tokio::{
+    time::{Instant, sleep},
+    try_join,
+};
 
 use super::{
     Args, FollowerState, LastError, Msg,
     batch::write_blocks,
     core::{FollowerCore, FollowerEffect, HeaderStream, STATUS_POLL_INTERVAL, StatusPolls},
-    node_histories::compare_status,
+    node_answers::{NodeSilence, StatedHeights, block_age},
+    node_histories::{compare_status, settle_dispute},
 };
 use crate::{
     block,
@@ -40,6 +41,12 @@ pub struct State {
     polls: StatusPolls,
     /// The last new block, or the last moment without one to take in.
     moved_at: Instant,
+    heights: StatedHeights,
+    silence: NodeSilence,
+    /// Height of the block of `last_error`.
+    failed_height: Option<u64>,
+    /// Time of the newest block of the store, nanoseconds since the epoch; `None` without one.
+    newest_time: Option<i128>,
 }
 
 pub struct Follower;
@@ -76,6 +83,10 @@ impl ActorBehaviour for Follower {
             has_new_connection: false,
             polls: StatusPolls::default(),
             moved_at: Instant::now(),
+            heights: StatedHeights::default(),
+            silence: NodeSilence::new(args.away_after, Instant::now()),
+            failed_height: None,
+            newest_time: Some(checkpoint.time).filter(|_| checkpoint.height > 0),
         })
     }
 
@@ -86,20 +97,17 @@ impl ActorBehaviour for Follower {
                     state.poll_status(context);
                     state.core.advance()
                 }
-                Some(LinkEvent::Frame { frame: height, .. }) => state.core.tip_seen(height),
+                Some(LinkEvent::Frame { frame: height, .. }) => state.header_seen(height),
                 Some(LinkEvent::Down { .. }) => {
                     state.has_new_connection = true;
                     Vec::new()
                 }
                 Some(LinkEvent::Ready { .. }) | None => Vec::new(),
             },
-            Msg::TipSeen { height } => {
-                if height <= state.core.committed() {
-                    state.moved_at = Instant::now();
-                }
-                let effects = state.core.tip_seen(height);
-                metrics::record_indexer_progress(state.core.committed(), state.core.tip(), state.moved_at.elapsed());
-                effects
+            Msg::StatusRead { head, confirmed } => state.status_read(head, confirmed),
+            Msg::StatusFailed { error } => {
+                tracing::debug!(error, "no node has answered with its status");
+                Vec::new()
             }
             Msg::HistoriesCompared { stop, is_new } => state.histories_compared(stop, is_new),
             Msg::Fetched { generation, .. } if generation != state.core.generation() => Vec::new(),
@@ -118,7 +126,7 @@ impl ActorBehaviour for Follower {
                     // The reason of the stop stays.
                     _ if state.core.is_stopped() => Vec::new(),
                     None => {
-                        state.args.last_error.with(|error| *error = None);
+                        state.clear_failure();
                         state.core.advance()
                     }
                     Some(IngestError::OtherHistory { mismatch, origin }) => {
@@ -140,6 +148,7 @@ impl ActorBehaviour for Follower {
                 }
             }
             Msg::PollStatus => {
+                state.note_time();
                 state.poll_status(context);
                 context.send_after(STATUS_POLL_INTERVAL, Msg::PollStatus);
                 Vec::new()
@@ -159,6 +168,7 @@ impl ActorBehaviour for Follower {
         let observed = FollowerState {
             committed: state.core.committed(),
             tip: state.core.tip(),
+            block_age_seconds: state.block_age(),
             is_stuck: state.core.tip() > state.core.committed() && state.moved_at.elapsed() > state.args.stuck_after,
             last_error: state.args.last_error.with(|error| error.clone()),
         };
@@ -175,6 +185,8 @@ impl State {
     fn publish(&mut self, blocks: Vec<BlockMessage>) {
         let (Some(newest), tip) = (blocks.last().map(|block| block.block), self.core.tip()) else { return };
         self.moved_at = Instant::now();
+        let time = blocks.last().and_then(|block| timestamp::parse_rfc3339(&block.block_time));
+        self.newest_time = time.as_ref().map(timestamp::unix_nanos).or(self.newest_time);
         self.args.messages.blocks_written(newest);
         metrics::record_indexer_progress(newest, tip, Duration::ZERO);
         for block in &blocks {
@@ -186,8 +198,95 @@ impl State {
         self.args.trust_evaluator.block_stored(newest);
     }
 
+    /// A header of a new block has come from the node in use.
+    fn header_seen(&mut self, height: u64) -> Vec<FollowerEffect<Arc<FetchedBlock>>> {
+        self.note_answer();
+        let is_believed = self.heights.believes(height, self.is_only_node(), Instant::now());
+        if is_believed { self.core.tip_seen(height) } else { Vec::new() }
+    }
+
+    /// The node in use has answered with its newest block.
+    fn status_read(
+        &mut self,
+        head: BlockHead,
+        confirmed: Option<ConfirmedHeight>,
+    ) -> Vec<FollowerEffect<Arc<FetchedBlock>>> {
+        self.note_answer();
+        let (height, now) = (head.height, Instant::now());
+        if !self.heights.record(head, confirmed, self.is_only_node(), now) {
+            let (origin, plausible) = (self.args.node.origin(), self.heights.plausible_height(now));
+            tracing::warn!(origin, height, plausible, "the node states a height that no other node confirms yet");
+            return Vec::new();
+        }
+        if height <= self.core.committed() {
+            self.moved_at = Instant::now();
+        }
+        let effects = self.core.tip_stated(height);
+        // A height that the node does not state any more has not failed.
+        if self.failed_height.is_some_and(|failed| failed > self.core.tip()) {
+            self.clear_failure();
+        }
+        effects
+    }
+
+    fn is_only_node(&self) -> bool {
+        !self.args.node.endpoints().has_alternatives()
+    }
+
+    /// A node has answered.
+    fn note_answer(&mut self) {
+        if self.silence.end(Instant::now()) {
+            tracing::info!("a node answers again");
+            metrics::record_nodes_away(false);
+            // The reason of another stop stays.
+            if !self.core.is_stopped() {
+                self.clear_failure();
+            }
+        }
+    }
+
+    /// The age of the newest block moves by the clock, and so do the silence of the nodes and the time without a new block.
+    fn note_time(&mut self) {
+        let (committed, tip) = (self.core.committed(), self.core.tip());
+        let idle = if tip > committed { self.moved_at.elapsed() } else { Duration::ZERO };
+        metrics::record_indexer_progress(committed, tip, idle);
+        if let Some(age) = self.block_age() {
+            metrics::record_block_age(age);
+        }
+        if !self.silence.check(Instant::now()) {
+            return;
+        }
+        metrics::record_nodes_away(true);
+        // The reason of another stop stays.
+        if !self.core.is_stopped() {
+            let message = format!("no node has answered for {} s", self.silence.limit().as_secs_f64());
+            tracing::error!(reason = message, "the indexer has stopped");
+            let error = LastError { message, timestamp: wall_clock::now_rfc3339() };
+            self.args.last_error.with(|last| *last = Some(error));
+        }
+    }
+
+    /// Seconds since the newest block that is written.
+    fn block_age(&self) -> Option<u64> {
+        self.newest_time.map(|time| block_age(time, timestamp::unix_nanos(&wall_clock::now())))
+    }
+
+    /// Forgets the failure of the last attempt. While no node answers, the reason of that stop stays.
+    fn clear_failure(&mut self) {
+        self.failed_height = None;
+        if self.silence.is_too_long() {
+            return;
+        }
+        self.args.last_error.with(|error| *error = None);
+    }
+
     fn record_failure(&mut self, height: u64, error: &IngestError) {
         tracing::warn!(height, %error, "block is not indexed; the follower will retry");
+        // The reason of the stop stays.
+        if self.silence.is_too_long() {
+            return;
+        }
+        self.failed_height = Some(height);
         let message = format!("block {height}: {}", error.public_message());
         let error = LastError { message, timestamp: wall_clock::now_rfc3339() };
         self.args.last_error.with(|last| *last = Some(error));
@@ -200,9 +299,13 @@ impl State {
         is_new: bool,
     ) -> Vec<FollowerEffect<Arc<FetchedBlock>>> {
         self.is_comparing = false;
+        if is_new {
+            self.note_answer();
+        }
         match stop {
             Some(mismatch) => {
                 self.core.stop();
+                self.failed_height = None;
                 let error = LastError { message: mismatch.to_string(), timestamp: wall_clock::now_rfc3339() };
                 // The time is that of the stop.
                 self.args.last_error.with(|last| {
@@ -213,7 +316,7 @@ impl State {
                 });
             }
             None if is_new || !self.has_compared || self.core.is_stopped() => {
-                self.args.last_error.with(|error| *error = None);
+                self.clear_failure();
                 if self.args.histories.has_left_out() {
                     // Heights of a node that is left out do not count.
                     self.link.reconnect("a node with another history is left out");
@@ -238,6 +341,7 @@ impl State {
         let has_new_connection = std::mem::take(&mut self.has_new_connection);
         let compares = !self.is_comparing && (!self.has_compared || args.histories.has_left_out());
         self.is_comparing |= compares;
+        let plausible = self.heights.plausible_height(Instant::now());
         let may_have_other_messages = self.polls.next_asks_version(has_new_connection);
         context.spawn(async move {
             if may_have_other_messages {
@@ -245,22 +349,35 @@ impl State {
             }
             let stop = if compares { Some(args.histories.look(&node, &args.store).await) } else { None };
             // With several nodes the best one is followed from now on.
-            node.select_current(None).await;
+            let confirmed = node.select_current(Some(plausible)).await;
             if let Some(stop) = stop {
                 mailbox.send(Msg::HistoriesCompared { stop, is_new: false });
             }
             let current = node.pinned();
-            let Ok(status) = current.status().await else { return };
+            settle_dispute(&node, &args.store).await;
+            let status = match current.status().await {
+                Ok(status) => status,
+                Err(error) => {
+                    mailbox.send(Msg::StatusFailed { error: error.to_string() });
+                    return;
+                }
+            };
             match compare_status(&status, &args.store).await {
                 // The chain went back, or another one began.
                 Some(mismatch) => {
                     args.histories.leave_out(&node, current.origin(), &mismatch);
                     let stop = args.histories.look(&node, &args.store).await;
-                    node.select_current(None).await;
+                    node.select_current(Some(plausible)).await;
                     mailbox.send(Msg::HistoriesCompared { stop, is_new: true });
                 }
                 None => {
-                    mailbox.send(Msg::TipSeen { height: status.sync_info.latest_block_height });
+                    mailbox.send(match BlockHead::of_status(&status.sync_info) {
+                        Some(head) => Msg::StatusRead { head, confirmed },
+                        None => {
+                            let time = status.sync_info.latest_block_time;
+                            Msg::StatusFailed { error: format!("the newest block of the node has the time {time:?}") }
+                        }
+                    });
                 }
             }
         });

@@ -117,6 +117,12 @@ impl<B: Clone> FollowerCore<B> {
         self.tip
     }
 
+    /// Records the height of a node's status, also where a status or header before it was higher.
+    pub fn tip_stated(&mut self, height: u64) -> Vec<FollowerEffect<B>> {
+        self.tip = self.committed.max(height);
+        self.advance()
+    }
+
     /// Records a height of the node. The heights between it and the last one are fetched too.
     pub fn tip_seen(&mut self, height: u64) -> Vec<FollowerEffect<B>> {
         self.tip = self.tip.max(height);

@@ -5,6 +5,9 @@
 //! Senders: its own tasks only. The reads observe it. New heights come from the WebSocket and from a poll of the node's
 //! status.
 //!
+//! A height that one node alone states counts within the pace of the chain, and only as long as the node states it. While no node answers, the
+//! follower counts as stopped; a chain that makes no blocks stops nothing.
+//!
 //! Guarantees: a block is taken only on top of the newest one of the store. A node with another history is left out; while no node has the
 //! store's, nothing is written. Blocks are fetched in parallel and written in order, several in one transaction while the follower is behind. A block
 //! is in the store before the follower hands it to the block hub and announces it to the trust evaluator.
@@ -15,6 +18,7 @@
 mod actor;
 mod batch;
 mod core;
+mod node_answers;
 mod node_histories;
 mod node_messages;
 #[cfg(test)]
@@ -24,7 +28,7 @@ use std::time::Duration;
 
 use svc_kit::{Handle, RetainedState, impl_actor_message, supervision::ChildSpec};
 use svc_net::{
-    upstream::{KeptPart, NodeClient},
+    upstream::{BlockHead, ConfirmedHeight, KeptPart, NodeClient},
     websocket::LinkEvent,
 };
 use svc_wire::event_stream::BlockMessage;
@@ -47,6 +51,8 @@ pub struct FollowerState {
     pub committed: u64,
     /// Newest height that the node is known to have.
     pub tip: u64,
+    /// Seconds since the newest block that is written, by the clock of this machine; `None` without a block.
+    pub block_age_seconds: Option<u64>,
     /// Whether no block was taken in for a while although the node has more.
     pub is_stuck: bool,
     /// The failure of the last attempt; `None` after a success.
@@ -101,6 +107,8 @@ pub struct Args {
     pub start_height: u64,
     /// Time without a new block after which the follower is stuck, while the node has more.
     pub stuck_after: Duration,
+    /// Time without an answer of any node after which the follower counts as stopped.
+    pub away_after: Duration,
     /// The failure of the last attempt; reads use it while the follower restarts.
     pub last_error: RetainedState<Option<LastError>>,
 }
@@ -118,8 +126,10 @@ impl Args {
 pub enum Msg {
     /// The WebSocket to the node changed its state or announced a height.
     Link(LinkEvent<u64>),
-    /// The node has this height.
-    TipSeen { height: u64 },
+    /// The node in use has answered with its newest block; `confirmed` is the height that the nodes have in common.
+    StatusRead { head: BlockHead, confirmed: Option<ConfirmedHeight> },
+    /// The node in use has not answered, with the error in words.
+    StatusFailed { error: String },
     /// The nodes were compared with the store: the mismatch for which nothing can be taken in, and whether a node was left out just before.
     HistoriesCompared { stop: Option<HistoryMismatch>, is_new: bool },
     /// The fetch of a block ended.
@@ -132,4 +142,4 @@ pub enum Msg {
     Retry,
 }
 
-impl_actor_message!(Msg { Link, TipSeen, HistoriesCompared, Fetched, Written, PollStatus, Retry });
+impl_actor_message!(Msg { Link, StatusRead, StatusFailed, HistoriesCompared, Fetched, Written, PollStatus, Retry });

@@ -9,7 +9,7 @@ use std::{
 use svc_net::upstream::NodeClient;
 use svc_otel::metrics;
 use svc_wire::comet_rpc::NodeStatus;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     ingest::{HistoryMismatch, NodeBlock, compare_block},
@@ -137,6 +137,14 @@ fn find_stop(left_out: &BTreeMap<String, LeftOut>, histories: &[(String, NodeHis
         return None;
     }
     histories.iter().find_map(|(origin, _)| left_out.get(origin)).map(|known| known.mismatch.clone())
+}
+
+/// Ends a dispute of the nodes after one side has answered nothing for a while, when the other side has the history of the store.
+pub(super) async fn settle_dispute(nodes: &NodeClient, store: &IndexStore) {
+    let Some(remaining) = nodes.remaining_disputant(Instant::now()) else { return };
+    if timeout(LOOK_TIMEOUT, read_history(&remaining, store, 1)).await == Ok(NodeHistory::Same) {
+        nodes.end_dispute_with(remaining.origin());
+    }
 }
 
 /// Compares the newest block that both the node and the store have.

@@ -15,7 +15,7 @@ use svc_wire::proto_registry::Namespace;
 use tokio::time::timeout;
 
 use super::{
-    Args, FollowerHandle, NodeHistories, NodeMessages,
+    Args, FollowerHandle, FollowerState, NodeHistories, NodeMessages,
     core::{
         FollowerCore, FollowerEffect, HeaderStream, MAX_BATCH, MAX_FETCH_AHEAD, MAX_IN_FETCH, STATUS_POLL_INTERVAL,
         StatusPolls,
@@ -176,6 +176,22 @@ fn the_number_of_blocks_ahead_of_the_written_ones_is_bounded() {
     assert_eq!(requested, (1..=MAX_FETCH_AHEAD).map(FollowerEffect::Fetch).collect::<Vec<_>>());
 }
 
+#[test]
+fn a_height_that_is_stated_no_more_is_not_fetched() {
+    let mut core: FollowerCore<u64> = FollowerCore::new(4);
+    assert_eq!(core.tip_stated(1_000).len(), MAX_IN_FETCH);
+    for height in 5..5 + MAX_IN_FETCH as u64 {
+        core.fetch_failed(height, false);
+    }
+    assert_eq!((core.tip_stated(4), core.tip(), core.retry()), (Vec::new(), 4, Vec::new()));
+    assert_eq!(core.tip_stated(3), []);
+    assert_eq!(core.tip(), 4, "a node that is behind takes back no block");
+    assert_eq!(core.tip_stated(6), [FollowerEffect::Fetch(5)]);
+}
+
+/// Longest silence of the node in these tests.
+const AWAY_AFTER: Duration = Duration::from_millis(1_500);
+
 struct FollowerFixture {
     follower: FollowerHandle,
     hub: HubHandle,
@@ -201,6 +217,7 @@ async fn start_follower(node: &FakeNode) -> FollowerFixture {
         hub: hub.clone(),
         trust_evaluator: TrustEvaluatorHandle::new(),
         stuck_after: Duration::from_secs(1),
+        away_after: AWAY_AFTER,
         start_height: 1,
         last_error: RetainedState::new(None),
     };
@@ -208,6 +225,65 @@ async fn start_follower(node: &FakeNode) -> FollowerFixture {
     let spec = SupervisorSpec::one_for_one(vec![hub_child, follower.child_spec(args)]);
     supervisor.start(spec).await.expect("starts");
     FollowerFixture { follower, hub, store, supervisor }
+}
+
+impl FollowerFixture {
+    /// Waits until a state holds. Returns it.
+    async fn wait_for(&self, expected: &str, holds: fn(&FollowerState) -> bool) -> FollowerState {
+        let reached = async {
+            loop {
+                if let Some(state) = self.follower.state().await.filter(holds) {
+                    return state;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), reached).await.unwrap_or_else(|_| panic!("{expected}"))
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_answers_nothing_stops_the_follower_and_a_quiet_chain_does_not() {
+    let node = FakeNode::start(3).await;
+    let fixture = start_follower(&node).await;
+    let before = fixture.wait_for("it has the blocks", |state| state.committed == 3).await.block_age_seconds;
+    // The chain makes no block for longer than the patience with a node, and the age of its newest block grows.
+    let quiet = async {
+        loop {
+            assert_eq!(fixture.follower.state().await.and_then(|state| state.last_error), None);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    assert!(timeout(2 * AWAY_AFTER, quiet).await.is_err(), "it stays healthy");
+    let after = fixture.wait_for("it answers", |_| true).await.block_age_seconds;
+    assert!(after >= before.map(|age| age + 2), "{before:?} {after:?}");
+    node.change(|chain| chain.is_silent = true);
+    let is_away = |state: &FollowerState| {
+        state.last_error.as_ref().is_some_and(|error| error.message == "no node has answered for 1.5 s")
+    };
+    let stopped = fixture.wait_for("it has stopped", is_away).await;
+    node.change(|chain| (chain.is_silent, chain.height) = (false, 4));
+    let goes_on = |state: &FollowerState| state.committed == 4 && state.last_error.is_none();
+    assert!(
+        fixture.wait_for("it goes on", goes_on).await.block_age_seconds < stopped.block_age_seconds.map(|age| age + 1)
+    );
+    fixture.supervisor.shutdown(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_height_that_the_node_takes_back_leaves_no_failure() {
+    let node = FakeNode::start(3).await;
+    let fixture = start_follower(&node).await;
+    fixture.wait_for("it has the blocks", |state| state.committed == 3).await;
+    node.change(|chain| chain.lead = 1_000_000);
+    fixture.wait_for("blocks are missed", |state| state.tip > 1_000 && state.last_error.is_some()).await;
+    node.change(|chain| chain.lead = 0);
+    fixture
+        .wait_for("nothing is missed", |state| state.tip == 3 && state.last_error.is_none() && !state.is_stuck)
+        .await;
+    node.change(|chain| chain.height = 5);
+    fixture.wait_for("the blocks go on", |state| state.committed == 5).await;
+    fixture.supervisor.shutdown(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]

@@ -23,6 +23,9 @@ impl IndexReader {
             status["last_error"] =
                 json!({"message": error.message, "timestamp": error.timestamp, "service": "follower"});
         }
+        if let Some(age) = state.block_age_seconds {
+            status["block_age_seconds"] = age.into();
+        }
         // The store knows nothing of the heights below.
         if let Some((oldest, _)) = self.store.oldest_and_newest_block().await?.first() {
             status["oldest_block_height"] = (*oldest).into();

@@ -22,7 +22,7 @@ use svc_wire::{
 use super::{
     endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins},
     mempool_errors::{is_in_mempool_cache, mempool_refusal},
-    node_selection::HistoryDispute,
+    node_dispute::{HistoryDispute, OpenDispute},
     upstream_error::{UpstreamError, UpstreamKind},
 };
 
@@ -102,7 +102,7 @@ pub struct NodeClient {
     chain_id: Arc<OnceLock<String>>,
     /// The queries of each node whose answers would be misread, with the reason.
     misread: Arc<Mutex<HashMap<String, MisreadAnswers>>>,
-    pub(super) dispute: Arc<Mutex<Option<HistoryDispute>>>,
+    pub(super) dispute: Arc<Mutex<Option<OpenDispute>>>,
 }
 
 impl NodeClient {

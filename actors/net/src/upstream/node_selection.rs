@@ -1,20 +1,12 @@
 //! The choice of the node in use, and the comparison of the nodes' blocks.
 
-use std::{sync::PoisonError, time::Duration};
+use std::time::Duration;
 
-use svc_otel::metrics;
-
-use super::{endpoints::EndpointReach, node_client::NodeClient};
-
-/// Two nodes with different blocks at one height: one of them lies, or runs another chain of this name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the nodes have different blocks at height {height}: {} has {}, {} has {}", .blocks[0].0, .blocks[0].1, .blocks[1].0, .blocks[1].1)]
-pub struct HistoryDispute {
-    /// The height.
-    pub height: u64,
-    /// Origin and block hash of each node.
-    pub blocks: [(String, String); 2],
-}
+use super::{
+    endpoints::EndpointReach,
+    node_client::NodeClient,
+    node_dispute::{ComparedBlocks, HistoryDispute},
+};
 
 /// A height that more than one node has, or the only one that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +55,8 @@ impl NodeClient {
 
     /// Compares the newest block that each two nodes should have: that of the first node that answers, and that of each other one.
     async fn compare_blocks(&self, reaches: &[Option<EndpointReach>]) {
+        let origins = self.endpoints().origins().into_iter().zip(reaches);
+        self.note_disputants(&origins.filter_map(|(origin, reach)| reach.and(Some(origin))).collect::<Vec<_>>());
         let nodes = self.endpoints().all().into_iter().map(|endpoints| self.with_endpoints(endpoints));
         let mut answering = nodes.zip(reaches).filter_map(|(node, reach)| Some((node, (*reach)?.height)));
         let Some((first, first_height)) = answering.next() else { return };
@@ -74,35 +68,10 @@ impl NodeClient {
             }
         });
         let compared = futures::future::join_all(comparisons).await;
-        let pairs: Vec<(u64, [(String, String); 2])> = compared.into_iter().flatten().collect();
+        let pairs: Vec<ComparedBlocks> = compared.into_iter().flatten().collect();
         let found = pairs.iter().find(|(_, [mine, theirs])| mine.1 != theirs.1);
         let found = found.map(|(height, blocks)| HistoryDispute { height: *height, blocks: blocks.clone() });
-        // An earlier dispute ends when its nodes have the same block at its height or later.
-        let has_agreed = |disputed: &HistoryDispute| {
-            let agreeing = pairs.iter().filter(|(height, _)| *height >= disputed.height).flat_map(|(_, pair)| pair);
-            let origins: Vec<&String> = agreeing.map(|(origin, _)| origin).collect();
-            disputed.blocks.iter().all(|(origin, _)| origins.contains(&origin))
-        };
-        let mut dispute = self.dispute.lock().unwrap_or_else(PoisonError::into_inner);
-        match (found, dispute.as_ref()) {
-            (Some(found), earlier) => {
-                if earlier.is_none() {
-                    tracing::error!(%found, "nothing is written until the nodes agree");
-                }
-                *dispute = Some(found);
-            }
-            (None, Some(earlier)) if has_agreed(earlier) => {
-                tracing::warn!(height = earlier.height, "the nodes have the same blocks again");
-                *dispute = None;
-            }
-            (None, _) => {}
-        }
-        metrics::record_node_dispute(dispute.is_some());
-    }
-
-    /// The dispute of the nodes, if they have different blocks.
-    pub fn dispute(&self) -> Option<HistoryDispute> {
-        self.dispute.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.record_comparison(found, &pairs);
     }
 }
 

@@ -1,11 +1,8 @@
 //! The newest block of a node.
 
-use svc_net::upstream::{NodeClient, NodeClientError};
-
 use svc_kit::RetainedState;
+use svc_net::upstream::{BlockClock, BlockHead, NodeClient, NodeClientError};
 use tokio::time::Instant;
-
-use super::block_clock::{BlockClock, BlockHead};
 
 /// The newest block of the node in use.
 ///

@@ -1,7 +1,6 @@
 //! The chain as the pipeline reads it: parameters, account, simulated gas, block times.
 
 pub mod account;
-pub mod block_clock;
 pub mod discovery;
 pub mod fee_allowance;
 mod fee_denom;

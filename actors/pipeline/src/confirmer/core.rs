@@ -9,14 +9,12 @@ use std::{
     ops::RangeInclusive,
 };
 
+use svc_net::upstream::{MAX_LEAD, MAX_UNCONFIRMED};
 use svc_wire::comet_rpc::ExecTxResult;
 
-use crate::{
-    chain::block_clock::{MAX_LEAD, MAX_UNCONFIRMED},
-    write::{
-        in_flight::InFlightTx,
-        outcome::{BlockVerdict, TxRefusal, WriteOutcome, judge_result},
-    },
+use crate::write::{
+    in_flight::InFlightTx,
+    outcome::{BlockVerdict, TxRefusal, WriteOutcome, judge_result},
 };
 
 /// Blocks between two lookups of a pending transaction.

@@ -17,7 +17,7 @@ mod tests;
 use std::time::Duration;
 
 use svc_kit::{AskError, Handle, ReplyPort, RetainedState, actor::ActorStatus, impl_actor_message};
-use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_net::upstream::{BlockClock, NodeClient, NodeClientError};
 use svc_wire::comet_rpc::ExecTxResult;
 use tokio::time::Instant;
 
@@ -26,7 +26,6 @@ pub(crate) use lookup::{SigningAccount, look_up, read_node_facts};
 
 use self::lookup::LookupAnswer;
 use crate::{
-    chain::block_clock::BlockClock,
     journal::JournalHandle,
     signer::{SignerHandle, gas_history::GasHistory},
     write::{in_flight::InFlightTable, outcome::WriteOutcome},

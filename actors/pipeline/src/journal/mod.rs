@@ -199,6 +199,17 @@ impl JournalHandle {
         }
     }
 
+    /// The newest pinned block; `None` without one, and while the journal cannot be read.
+    pub(crate) async fn newest_pin(&self) -> Option<BlockPin> {
+        match self.store.history_pins().await {
+            Ok(pins) => pins.map(|pins| pins.newest),
+            Err(error) => {
+                tracing::warn!(%error, "the pinned blocks cannot be read");
+                None
+            }
+        }
+    }
+
     /// Records that a caller was answered before the transaction was decided.
     pub fn record_timeout(&self, hash: &str) {
         self.append(JournalEntry::CallerTimedOut { hash: hash.to_owned() });

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
-use svc_net::upstream::ConfirmedHeight;
-use svc_net::websocket::{LinkConfig, LinkEvent, WebSocketLink};
+use svc_net::{
+    upstream::{BlockHead, ConfirmedHeight},
+    websocket::{LinkConfig, LinkEvent, WebSocketLink},
+};
 use svc_otel::metrics;
 use svc_wire::comet_rpc::SyncInfo;
 use tokio::time::Instant;
@@ -14,10 +16,7 @@ use super::{
     Args, Msg,
     core::{NodeFrame, NodeLinkCore, NodeStream, STATUS_INTERVAL},
 };
-use crate::{
-    chain::{block_clock::BlockHead, head::select_node},
-    journal::store::BlockPin,
-};
+use crate::{chain::head::select_node, history::settle_dispute, journal::store::BlockPin};
 
 /// State of a node link.
 pub struct State {
@@ -162,8 +161,11 @@ impl State {
     }
 
     fn select_node(&self, context: &ActorContext<Msg>) {
-        let (node, clock) = (self.args.node.clone(), self.args.clock.clone());
-        context.spawn(async move { select_node(&node, &clock).await });
+        let (node, clock, journal) = (self.args.node.clone(), self.args.clock.clone(), self.args.journal.clone());
+        context.spawn(async move {
+            select_node(&node, &clock).await;
+            settle_dispute(&node, &journal).await;
+        });
     }
 
     /// The node has answered a status request.

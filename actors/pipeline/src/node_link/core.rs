@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
-use svc_net::websocket::{Reading, StreamProtocol};
+use svc_net::{
+    upstream::BlockHead,
+    websocket::{Reading, StreamProtocol},
+};
 use svc_wire::comet_rpc::{self, CometEvent, ExecTxResult, RpcResponse};
-
-use crate::chain::block_clock::BlockHead;
 
 /// Ids of the two subscribe requests.
 const TX_SUBSCRIPTION_ID: u64 = 1;

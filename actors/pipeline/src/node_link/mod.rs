@@ -1,6 +1,6 @@
 //! The node link: the node's WebSocket with one subscription for the account's transactions and one for new blocks.
 //!
-//! It owns the connection and the [`BlockClock`](crate::chain::block_clock::BlockClock). Only its own connection and timers send
+//! It owns the connection and the [`BlockClock`]. Only its own connection and timers send
 //! to it. It forwards inclusions and blocks to the confirmer and to the signer, and asks both to check everything in flight once
 //! a connection is subscribed. When it dies, the next incarnation opens a new connection, and the confirmer looks every pending
 //! hash up, so that it finds an inclusion that no connection reported.
@@ -14,16 +14,15 @@ mod core;
 mod tests;
 
 use svc_kit::{RetainedState, impl_actor_message};
-use svc_net::{upstream::NodeClient, websocket::LinkEvent};
+use svc_net::{
+    upstream::{BlockClock, BlockHead, NodeClient},
+    websocket::LinkEvent,
+};
 
 pub use self::{actor::NodeLink, core::NodeFrame};
 
 use crate::{
-    chain::{
-        block_clock::{BlockClock, BlockHead},
-        gas_price::GasPriceWatch,
-        node_release::ReleaseWatch,
-    },
+    chain::{gas_price::GasPriceWatch, node_release::ReleaseWatch},
     confirmer::ConfirmerHandle,
     journal::JournalHandle,
     signer::SignerHandle,

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_net::websocket::{Reading, StreamProtocol};
+use svc_net::{
+    upstream::BlockHead,
+    websocket::{Reading, StreamProtocol},
+};
 
 use super::core::{NodeFrame, NodeLinkCore, NodeStream, STATUS_INTERVAL, StatusCheck};
-use crate::chain::{block_clock::BlockHead, node_release::UNSURE_TIME};
+use crate::chain::node_release::UNSURE_TIME;
 
 fn acknowledgement(id: u64) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string()

@@ -6,16 +6,13 @@ use svc_kit::{
     RetainedState, TaskGroup,
     supervision::{ChildSpec, Supervisor},
 };
-use svc_net::upstream::NodeClient;
+use svc_net::upstream::{BlockClock, BlockHead, NodeClient};
 use svc_wire::account_key::AccountKey;
 use tokio::time::Instant;
 
 use super::{Pipeline, PipelineParts, PipelineRuntime};
 use crate::{
-    chain::{
-        account::AccountIdentity,
-        block_clock::{BlockClock, BlockHead},
-    },
+    chain::account::AccountIdentity,
     config::{MAX_ACTIVE_WRITES, PipelineConfig},
     confirmer::{self, Confirmer, ConfirmerHandle, SigningAccount},
     journal::{JournalHandle, JournalWriter},

@@ -23,7 +23,7 @@ pub mod window;
 use std::time::Duration;
 
 use svc_kit::{AskError, CallError, Handle, ReplyPort, RetainedState, impl_actor_message};
-use svc_net::upstream::{BroadcastOutcome, NodeClient, NodeClientError};
+use svc_net::upstream::{BlockClock, BroadcastOutcome, NodeClient, NodeClientError};
 use svc_wire::account_key::AccountKey;
 use tokio::time::Instant;
 
@@ -33,7 +33,6 @@ use self::{gas_history::GasHistory, window::WindowBound};
 use crate::{
     chain::{
         account::{AccountIdentity, AccountState},
-        block_clock::BlockClock,
         gas_price::GasPriceWatch,
         node_release::ReleaseWatch,
         params::ChainParams,

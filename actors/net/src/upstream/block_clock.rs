@@ -3,9 +3,10 @@
 use std::{collections::VecDeque, time::Duration};
 
 use prost_types::Timestamp;
-use svc_net::upstream::ConfirmedHeight;
 use svc_wire::{comet_rpc::SyncInfo, timestamp};
 use tokio::time::Instant;
+
+use super::node_selection::ConfirmedHeight;
 
 /// Height and header time of a block.
 #[derive(Debug, Clone, PartialEq)]
