@@ -53,7 +53,8 @@ pub(crate) async fn check_history(store: &JournalStore, node: &NodeClient) -> Re
 }
 
 /// Ends a dispute of the nodes after one side has answered nothing for a while, when the other side has the newest pinned block. While
-/// nodes have different blocks nothing is pinned, so that the pin is older than the dispute.
+/// nodes have different blocks nothing is pinned, so that the pin is older than the discovery of the dispute: a node that follows it goes on, and
+/// one that does not is refused until a person decides.
 pub(crate) async fn settle_dispute(node: &NodeClient, journal: &JournalHandle) {
     let Some(remaining) = node.remaining_disputant(Instant::now()) else { return };
     let Some(pin) = journal.newest_pin().await else { return };

@@ -175,7 +175,7 @@ impl UpstreamEndpoints {
         }
     }
 
-    fn is_left_out(&self, index: usize) -> bool {
+    pub(super) fn is_left_out(&self, index: usize) -> bool {
         self.left_out[index].load(Ordering::Acquire)
     }
 

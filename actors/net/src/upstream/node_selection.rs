@@ -55,8 +55,12 @@ impl NodeClient {
 
     /// Compares the newest block that each two nodes should have: that of the first node that answers, and that of each other one.
     async fn compare_blocks(&self, reaches: &[Option<EndpointReach>]) {
-        let origins = self.endpoints().origins().into_iter().zip(reaches);
-        self.note_disputants(&origins.filter_map(|(origin, reach)| reach.and(Some(origin))).collect::<Vec<_>>());
+        // A node that is left out is not asked here: nothing is known of its silence.
+        let is_heard =
+            |index: usize, reach: &Option<EndpointReach>| reach.is_some() || self.endpoints().is_left_out(index);
+        let origins = self.endpoints().origins().into_iter().zip(reaches).enumerate();
+        let heard = origins.filter(|(index, (_, reach))| is_heard(*index, reach)).map(|(_, (origin, _))| origin);
+        self.note_disputants(&heard.collect::<Vec<_>>());
         let nodes = self.endpoints().all().into_iter().map(|endpoints| self.with_endpoints(endpoints));
         let mut answering = nodes.zip(reaches).filter_map(|(node, reach)| Some((node, (*reach)?.height)));
         let Some((first, first_height)) = answering.next() else { return };
