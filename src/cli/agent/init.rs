@@ -136,7 +136,7 @@ struct Sending {
 /// The end of a sending that a later look at the steps may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SendEnd {
-    /// The server took it.
+    /// The server took it, or the chain has it.
     Taken,
     /// An earlier run has sent it with other times.
     SentEarlier,
@@ -311,6 +311,10 @@ async fn send(
     if content["details"]["idempotency_key"].is_string() {
         report(&format!("{id}: an earlier run has sent it; its outcome is waited for"));
         return Ok(SendEnd::SentEarlier);
+    }
+    if content["details"]["stored_at"].is_string() {
+        report(&format!("{id}: it is stored already, since {}", text(&content["details"]["stored_at"])));
+        return Ok(SendEnd::Taken);
     }
     if text(&content["message"]).contains(BEGINS_LATE) {
         report(&format!("{id}: the block came too late for its beginning; another is sent"));

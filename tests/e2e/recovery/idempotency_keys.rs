@@ -56,25 +56,35 @@ async fn a_digest_under_two_keys_is_paid_once_at_once_and_later() {
     };
     let store = &store;
     let keys = [Some("a"), Some("b"), Some("a"), None, Some("b"), None];
-    let calls = futures::future::join_all(keys.map(|key| async move {
-        let answer = store(key).await;
-        assert!(!answer.is_error, "{:#}", answer.content);
-        answer.content["tx_hash"].to_string()
-    }));
+    let calls = futures::future::join_all(keys.map(|key| async move { (key, store(key).await) }));
     let release = async {
         let waits = async || world.network.devnet.node.read_core(|core| core.mempool_txs().next().is_some());
         poll_until("it is in flight", waits).await;
         world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = false);
     };
     let (answers, ()) = tokio::join!(calls, release);
-    let hashes: BTreeSet<_> = answers.into_iter().collect();
+    let (stored, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|(_, answer)| !answer.is_error);
+    let hashes: BTreeSet<_> = stored.iter().map(|(_, answer)| answer.content["tx_hash"].to_string()).collect();
     assert_eq!(hashes.len(), 1, "one transaction: {hashes:?}");
-    for key in [Some("c"), None] {
-        let refused = store(key).await;
-        assert_eq!(refused.content["code"], "INPUT_INVALID", "{:#}", refused.content);
-        assert_eq!(refused.content["details"]["violations"][0]["pointer"], "/digest");
-        assert!(refused.content["details"]["stored_at"].is_string(), "{:#}", refused.content);
+    let first = stored[0].0;
+    assert!(
+        stored.iter().all(|(key, _)| *key == first) && refused.iter().all(|(key, _)| key.is_none() || *key != first)
+    );
+    // Each key keeps its answer, and a new one finds the digest stored.
+    for (key, before) in &answers {
+        let again = store(*key).await;
+        let is_same =
+            key.is_none() || (again.is_error, &again.content["code"]) == (before.is_error, &before.content["code"]);
+        assert!(is_same, "{key:?}: {:#}", again.content);
     }
+    let new = [(Some("c"), store(Some("c")).await)];
+    for (key, answer) in refused.into_iter().chain(&new) {
+        assert_eq!(answer.content["code"], "INPUT_INVALID", "{key:?}: {:#}", answer.content);
+        assert_eq!(answer.content["details"]["violations"][0]["pointer"], "/digest");
+        assert!(answer.content["details"]["stored_at"].is_string(), "{:#}", answer.content);
+    }
+    let planned = world.call_tool("svc.ledger.di.storeDigest", json!({"digest": digest, "dry_run": true})).await;
+    assert!(planned.content["details"]["stored_at"].is_string(), "{:#}", planned.content);
     assert_eq!(world.operator_txs_in_blocks(), 1);
     assert_eq!(records(&world).await.len(), 1, "one attempt");
 }

@@ -10,7 +10,7 @@ use tracing::Span;
 use super::Operator;
 use crate::write::{
     active::ActiveWrite,
-    admission::AdmissionDecision,
+    admission::{AdmissionDecision, AdmittedWrite},
     execution,
     grant::check_grant,
     recorded,
@@ -46,7 +46,7 @@ impl Operator {
     /// Starts a write. It goes on when the caller goes away, and when the caller's wait is over.
     ///
     /// Under an idempotency key of a principal a write happens once: the same write under the same key joins the active one, or gets
-    /// its answer. To store a digest that the node has is refused, and to store one that an active write stores joins that write.
+    /// its answer. To store a digest that the node has is refused; one that an active write stores is looked for when that write has its answer.
     pub fn execute(
         &self,
         message: EncodedMessage,
@@ -58,11 +58,15 @@ impl Operator {
         let intent = Arc::new(WriteIntent::new(message, origin, idempotency_key, &span).with_fee_limits(fee_limits));
         let handle = match self.0.writes.admit(&intent, span)? {
             AdmissionDecision::Joined { handle } => handle,
-            AdmissionDecision::Admitted { permit, task, handle } => {
+            AdmissionDecision::Admitted(admitted) => {
+                let AdmittedWrite { permit, task, handle, earlier } = *admitted;
                 // The task holds the operator, which therefore outlives its active writes.
                 let operator = self.clone();
                 let work = async move {
                     let context = operator.context();
+                    if let Some(earlier) = earlier {
+                        let _ = earlier.answer().await;
+                    }
                     let answer = match recorded::find_answer(context, &intent).await {
                         Some(answer) => Some(answer),
                         None => refuse_stored_digest(context, &intent.encoded).await.err().map(Err),
@@ -82,7 +86,8 @@ impl Operator {
     /// Follows the transactions of a write of an earlier process to their outcome.
     pub(super) fn resume_write(&self, transactions: Vec<InFlightTx>) {
         let Some(intent) = transactions.first().map(|tx| Arc::clone(&tx.intent)) else { return };
-        if let Ok(AdmissionDecision::Admitted { permit, task, .. }) = self.0.writes.admit(&intent, Span::none()) {
+        if let Ok(AdmissionDecision::Admitted(admitted)) = self.0.writes.admit(&intent, Span::none()) {
+            let AdmittedWrite { permit, task, .. } = *admitted;
             let context = self.context().clone();
             // A server that is full before it serves leaves the write to the next start.
             let _ = self.0.writes.start(async move { execution::resume(task, &context, transactions).await }, permit);

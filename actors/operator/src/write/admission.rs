@@ -11,7 +11,7 @@ use svc_pipeline::{WriteHandle, WriteIntent, WriteTask};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 use tracing::Span;
 
-use super::{receipt::WriteAnswer, recorded::reused_key, stored_digest::has_same_effect_once};
+use super::{receipt::WriteAnswer, recorded::reused_key, stored_digest::is_stored_once};
 
 /// Longest idempotency key, in characters.
 pub const MAX_KEY_CHARACTERS: usize = 128;
@@ -32,8 +32,9 @@ struct AdmissionState {
     session_counts: HashMap<Arc<str>, usize>,
     /// Active writes with an idempotency key, by principal and key.
     keyed_writes: HashMap<WriteKey, KeyedWrite>,
-    /// Active writes that serve each request with the same message, by its digest.
-    shared_writes: HashMap<String, WriteHandle<WriteAnswer>>,
+    /// The last active write of each message that is stored once, by its digest, with the number of the admission.
+    single_writes: HashMap<String, (u64, WriteHandle<WriteAnswer>)>,
+    admitted: u64,
 }
 
 /// A principal, and an idempotency key that it has chosen.
@@ -50,8 +51,8 @@ pub(crate) struct AdmissionPermit {
     state: Arc<Mutex<AdmissionState>>,
     session: Arc<str>,
     key: Option<WriteKey>,
-    /// Digest of the message, where the write is shared.
-    shared: Option<String>,
+    /// Digest of a message that is stored once, and the number of the admission.
+    single: Option<(String, u64)>,
 }
 
 impl Drop for AdmissionPermit {
@@ -66,17 +67,28 @@ impl Drop for AdmissionPermit {
         if let Some(key) = &self.key {
             state.keyed_writes.remove(key);
         }
-        if let Some(digest) = &self.shared {
-            state.shared_writes.remove(digest);
+        if let Some((digest, number)) = &self.single
+            && state.single_writes.get(digest).is_some_and(|(last, _)| last == number)
+        {
+            state.single_writes.remove(digest);
         }
     }
+}
+
+/// A write that starts.
+pub(crate) struct AdmittedWrite {
+    pub permit: AdmissionPermit,
+    pub task: WriteTask<WriteAnswer>,
+    pub handle: WriteHandle<WriteAnswer>,
+    /// An active write with an equal message that is stored once.
+    pub earlier: Option<WriteHandle<WriteAnswer>>,
 }
 
 /// The decision on a write.
 pub(crate) enum AdmissionDecision {
     /// The write starts.
-    Admitted { permit: AdmissionPermit, task: WriteTask<WriteAnswer>, handle: WriteHandle<WriteAnswer> },
-    /// The same write is active under the same key, or one that serves this request too.
+    Admitted(Box<AdmittedWrite>),
+    /// The same write is active under the same key.
     Joined { handle: WriteHandle<WriteAnswer> },
 }
 
@@ -98,7 +110,7 @@ impl ActiveWrites {
     /// Admits a write, or joins it with the active one under its key.
     pub(crate) fn admit(&self, intent: &Arc<WriteIntent>, span: Span) -> Result<AdmissionDecision, ErrorEnvelope> {
         let digest = intent.encoded.digest();
-        let shared = has_same_effect_once(&intent.encoded).then(|| digest.clone());
+        let is_single = is_stored_once(&intent.encoded);
         let key = intent.idempotency_key.as_ref().map(|key| (Arc::clone(&intent.origin.principal), key.clone()));
         self.with_state(|state| {
             if let Some(key) = &key
@@ -110,9 +122,6 @@ impl ActiveWrites {
                     Err(reused_key(&key.1))
                 };
             }
-            if let Some(handle) = shared.as_ref().and_then(|digest| state.shared_writes.get(digest)) {
-                return Ok(AdmissionDecision::Joined { handle: handle.clone() });
-            }
             let session = Arc::clone(&intent.origin.session);
             let count = state.session_counts.entry(Arc::clone(&session)).or_default();
             if *count >= MAX_SESSION_WRITES {
@@ -120,14 +129,17 @@ impl ActiveWrites {
             }
             *count += 1;
             let (task, handle) = WriteTask::new(Arc::clone(intent), span);
+            state.admitted += 1;
+            let number = state.admitted;
+            let single = is_single.then(|| (digest.clone(), number));
+            let last =
+                single.clone().and_then(|(digest, _)| state.single_writes.insert(digest, (number, handle.clone())));
+            let earlier = last.map(|(_, handle)| handle);
             if let Some(key) = &key {
                 state.keyed_writes.insert(key.clone(), KeyedWrite { digest, handle: handle.clone() });
             }
-            if let Some(digest) = &shared {
-                state.shared_writes.insert(digest.clone(), handle.clone());
-            }
-            let permit = AdmissionPermit { state: Arc::clone(&self.state), session, key, shared };
-            Ok(AdmissionDecision::Admitted { permit, task, handle })
+            let permit = AdmissionPermit { state: Arc::clone(&self.state), session, key, single };
+            Ok(AdmissionDecision::Admitted(Box::new(AdmittedWrite { permit, task, handle, earlier })))
         })
     }
 

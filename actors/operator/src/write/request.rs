@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use svc_pipeline::{EncodedMessage, EstimateError, FeeGranter, FeeLimits, SubmitError};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 
-use super::{context::WriteContext, grant::check_grant, receipt::fee_payer};
+use super::{context::WriteContext, grant::check_grant, receipt::fee_payer, stored_digest::refuse_stored_digest};
 use crate::error::{invalid_arguments, node_error, submit_error, unknown_payer};
 
 /// A write as a tool requests it.
@@ -69,6 +69,7 @@ pub(crate) async fn estimate_fee(
     requester: WriteRequester<'_>,
 ) -> Result<FeeEstimate, ErrorEnvelope> {
     check_grant(context, message)?;
+    refuse_stored_digest(context, message).await?;
     let snapshot = context.publisher.current();
     if snapshot.account_number.is_none() {
         let address = context.pipeline.identity().address.to_string();

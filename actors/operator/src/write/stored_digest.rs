@@ -13,8 +13,8 @@ use svc_wire::{
 use super::context::WriteContext;
 use crate::error::node_error;
 
-/// Whether the message does the same as an equal one that is under way, so that one transaction serves both.
-pub(super) fn has_same_effect_once(message: &EncodedMessage) -> bool {
+/// Whether the message has no effect behind an equal one.
+pub(super) fn is_stored_once(message: &EncodedMessage) -> bool {
     message.msg_type().ends_with(".di.v1.MsgStoreDigest")
 }
 
@@ -26,7 +26,7 @@ pub(crate) async fn refuse_stored_digest(
     context: &WriteContext,
     message: &EncodedMessage,
 ) -> Result<(), ErrorEnvelope> {
-    if !has_same_effect_once(message) {
+    if !is_stored_once(message) {
         return Ok(());
     }
     let Ok(MsgStoreDigest { digest, .. }) = MsgStoreDigest::decode(message.message.value.as_slice()) else {
