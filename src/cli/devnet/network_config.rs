@@ -125,10 +125,35 @@ fn essential_texts(folder: &Path) -> anyhow::Result<Vec<String>> {
         }
         texts.push(text);
     }
+    if texts.is_empty() {
+        bail!("--schemas: {} has no JSON file", folder.display());
+    }
     Ok(texts)
 }
 
 /// Access by the conditions of a file.
 pub(super) fn access_settings(file: &Path) -> AccessSettings {
     AccessSettings { terms_file: Some(file.to_owned()), rate_per_peer: ACCESS_RATE, ..AccessSettings::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_trust::EssentialCredential;
+
+    use super::*;
+
+    #[test]
+    fn the_schemas_of_a_folder_are_known_texts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let refusal = || format!("{:#}", essential_texts(folder.path()).expect_err("refused"));
+        assert!(refusal().contains("has no JSON file"), "{}", refusal());
+        let known = EssentialCredential::Service.schema();
+        std::fs::write(path("service.json"), known).expect("written");
+        std::fs::write(path("README.md"), "about them").expect("written");
+        assert_eq!(essential_texts(folder.path()).expect("texts"), [known]);
+        std::fs::write(path("other.json"), known.replace("ServiceCredential", "OtherCredential")).expect("written");
+        assert!(refusal().contains("other.json is no known text"), "{}", refusal());
+        assert!(essential_texts(&path("nowhere")).is_err());
+    }
 }

@@ -19,30 +19,30 @@ use crate::e2e::harness::poll_until;
 
 const PAST_READ: &str = "/v4/corporation/list?gf_data=all";
 
-fn hash_at(node: &Node, height: u64) -> String {
+pub(super) fn hash_at(node: &Node, height: u64) -> String {
     node.read_core(|core| core.block(height).expect("a block").hash.clone())
 }
 
-fn make_blocks(node: &Node, count: u64) {
+pub(super) fn make_blocks(node: &Node, count: u64) {
     for _ in 0..count {
         node.produce_block().expect("a block");
     }
 }
 
-fn newest(node: &Node) -> u64 {
+pub(super) fn newest(node: &Node) -> u64 {
     *node.watch_heights().borrow()
 }
 
-async fn indexed_height(origin: &str) -> u64 {
+pub(super) async fn indexed_height(origin: &str) -> u64 {
     read_ok(origin, "/v4/indexer/block-height").await["height"].as_u64().expect("a height")
 }
 
-async fn health(origin: &str) -> u16 {
+pub(super) async fn health(origin: &str) -> u16 {
     reqwest::get(format!("{origin}/healthz")).await.expect("answered").status().as_u16()
 }
 
 /// Waits until the indexer has stopped. Returns its words.
-async fn await_stop(origin: &str) -> String {
+pub(super) async fn await_stop(origin: &str) -> String {
     poll_until("the indexer has stopped", async || health(origin).await == 503).await;
     let status = read_at(origin, "/v4/indexer/status", None).await;
     assert_eq!(
@@ -54,38 +54,38 @@ async fn await_stop(origin: &str) -> String {
 }
 
 /// The words of a stop name the height and both blocks.
-fn assert_names_both(words: &str, height: u64, stored: &str, found: &str) {
+pub(super) fn assert_names_both(words: &str, height: u64, stored: &str, found: &str) {
     let both = format!("block {height} of the index is {stored}, and the node's is {found}");
     assert!(words.contains(&both), "{words}\nlacks: {both}");
 }
 
 /// A store in a file, of a chain.
-struct Grounds {
-    chain: ChainAndIndexer,
+pub(super) struct Grounds {
+    pub(super) chain: ChainAndIndexer,
     directory: TempDir,
 }
 
 impl Grounds {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         Self::with_scenario("corporation").await
     }
 
-    async fn with_scenario(scenario: &str) -> Self {
+    pub(super) async fn with_scenario(scenario: &str) -> Self {
         let chain = start_chain_and_indexer(scenario).await;
         produce_blocks(&chain, 60).await;
         Self { chain, directory: tempfile::tempdir().expect("a directory") }
     }
 
-    fn node(&self) -> &Node {
+    pub(super) fn node(&self) -> &Node {
         &self.chain.devnet.node
     }
 
-    fn config(&self, rpc: impl Into<UpstreamOrigins>) -> IndexerConfig {
+    pub(super) fn config(&self, rpc: impl Into<UpstreamOrigins>) -> IndexerConfig {
         let file = self.directory.path().join("index.db");
         IndexerConfig::new(rpc, format!("sqlite://{}?mode=rwc", file.display()))
     }
 
-    async fn index(&self) -> IndexerReplica {
+    pub(super) async fn index(&self) -> IndexerReplica {
         let replica = IndexerReplica::launch(self.config(self.node().origin())).await;
         await_indexed(&replica.origin, newest(self.node())).await;
         replica
@@ -238,11 +238,21 @@ fn without_verdicts(mut body: Value) -> Value {
     body
 }
 
-fn roll_back(grounds: &Grounds, to: u64) -> std::process::Output {
+pub(super) fn rollback(grounds: &Grounds, to: u64) -> std::process::Command {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_svc"));
     command.env_clear().args(["indexer", "rollback", "--json", "--to", &to.to_string()]);
     command.env("SVC_RPC", grounds.node().origin()).env("SVC_INDEXER_DB", grounds.config("http://unused").database);
-    command.output().expect("runs")
+    command
+}
+
+/// Rolls back a store of which an indexer has just ended: it lets go of the store once its last task has ended.
+pub(super) fn roll_back_when_free(grounds: &Grounds, to: u64) -> std::process::Output {
+    loop {
+        let output = rollback(grounds, to).output().expect("runs");
+        if !String::from_utf8_lossy(&output.stderr).contains("stop the indexer first") {
+            return output;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -256,19 +266,11 @@ async fn after_a_rollback_every_answer_is_that_of_a_fresh_index() {
     store_digests(&grounds.chain.devnet, 15..30).await;
     make_blocks(node, 20);
     await_stop(&replica.origin).await;
-    let refused = roll_back(&grounds, common);
+    let refused = rollback(&grounds, common).output().expect("runs");
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && words.contains("stop the indexer first"), "{words}");
     drop(replica);
-    let done = loop {
-        let output = roll_back(&grounds, common);
-        let is_in_use = String::from_utf8_lossy(&output.stderr).contains("stop the indexer first");
-        // The indexer lets go of its store once its last task has ended.
-        if !is_in_use {
-            break output;
-        }
-        tokio::task::yield_now().await;
-    };
+    let done = roll_back_when_free(&grounds, common);
     assert!(done.status.success(), "{done:?}");
     let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!((&report["from"], &report["to"]), (&top.into(), &common.into()), "{report}");

@@ -6,6 +6,7 @@ mod block_changes;
 mod council;
 mod cross_origin;
 mod event_coverage;
+mod far_back;
 mod gapless_catch_up;
 mod genesis;
 mod no_beginning;

@@ -92,7 +92,7 @@ async fn forward(State(proxy): State<IndexProxy>, mut request: Request) -> Respo
 }
 
 /// A chain of its own with an indexer that has reached a height.
-async fn other_chain(chain_id: &str, height: u64) -> ChainAndIndexer {
+pub(in crate::e2e) async fn other_chain(chain_id: &str, height: u64) -> ChainAndIndexer {
     let config = LocalNetworkConfig {
         devnet: DevnetConfig { chain_id: chain_id.to_owned(), block_time: None, ..DevnetConfig::default() },
         ..LocalNetworkConfig::default()

@@ -4,7 +4,7 @@ mod account_sequence;
 mod block_proof;
 mod changed_state;
 mod endpoint_failover;
-mod foreign_indexers;
+pub(in crate::e2e) mod foreign_indexers;
 mod full_disk;
 mod idempotency_keys;
 mod limits;

@@ -341,7 +341,9 @@ impl State {
 
     fn publish(&self) {
         let phase = self.subscription.phase();
-        let is_live = phase == SubscriptionPhase::Live && self.collector.next_blocks().len() <= MAX_LIVE_BLOCKS;
+        // An indexer of which no block was compared with the node's may follow another chain.
+        let is_proven = phase == SubscriptionPhase::Live && self.is_same_chain;
+        let is_live = is_proven && self.collector.next_blocks().len() <= MAX_LIVE_BLOCKS;
         let was_live = self.args.state.with(|state| {
             state.stored_height = self.collector.cursor();
             state.is_connected = phase != SubscriptionPhase::Connecting;

@@ -34,7 +34,7 @@ pub(in crate::e2e::agent) fn own_account() -> String {
 pub(in crate::e2e::agent) struct AgentHome {
     pub(in crate::e2e::agent) directory: tempfile::TempDir,
     rpc: String,
-    indexer: String,
+    pub(in crate::e2e::agent) indexer: String,
     corporation_id: u64,
     admin: u16,
     pub(in crate::e2e::agent) public: u16,

@@ -81,10 +81,10 @@ async fn an_agent_that_is_killed_again_and_again_agrees_with_the_chain_and_its_r
 }
 
 /// The events that a webhook consumer has heard, by id.
-type HeardEvents = Arc<Mutex<BTreeMap<String, (u64, String, String)>>>;
+pub(super) type HeardEvents = Arc<Mutex<BTreeMap<String, (u64, String, String)>>>;
 
 /// Starts a webhook consumer; its URL, and the height, transaction and type of each event that it hears.
-async fn start_consumer() -> (String, HeardEvents) {
+pub(super) async fn start_consumer() -> (String, HeardEvents) {
     let heard = HeardEvents::default();
     let hears = Arc::clone(&heard);
     let route = axum::routing::post(async move |axum::Json(body): axum::Json<Value>| {
@@ -93,7 +93,9 @@ async fn start_consumer() -> (String, HeardEvents) {
         // The events of flows and peers belong to no block.
         let Some(height) = data["blockHeight"].as_u64() else { return };
         let event = (height, text(&data["txHash"]), text(&data["eventType"]));
-        let before = hears.lock().expect("not poisoned").insert(text(&body["id"]), event.clone());
+        // A failure here is that of the test, whose next look finds the lock poisoned.
+        let mut heard = hears.lock().expect("not poisoned");
+        let before = heard.insert(text(&body["id"]), event.clone());
         assert!(before.is_none_or(|before| before == event), "one id is one event");
     });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -103,7 +105,7 @@ async fn start_consumer() -> (String, HeardEvents) {
 }
 
 /// The events of the corporation behind a height, as the indexer lists them.
-async fn listed_since(network: &ChainAndIndexer, height: u64) -> Vec<(u64, String, String)> {
+pub(super) async fn listed_since(network: &ChainAndIndexer, height: u64) -> Vec<(u64, String, String)> {
     let newest = *network.devnet.node.watch_heights().borrow();
     await_indexed(&network.indexer_origin(), newest).await;
     let id = registry_id(&network.devnet);
@@ -117,7 +119,7 @@ async fn listed_since(network: &ChainAndIndexer, height: u64) -> Vec<(u64, Strin
 }
 
 /// Makes the DID a participant with the account of the process.
-async fn admit_account(network: &ChainAndIndexer, did: &str) {
+pub(super) async fn admit_account(network: &ChainAndIndexer, did: &str) {
     resolution::admit_account(&network.devnet, did, &own_account(), false).await;
 }
 

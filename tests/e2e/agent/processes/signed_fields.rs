@@ -207,3 +207,15 @@ async fn the_steps_of_a_flow_wait_with_the_field_and_are_taken_with_the_release_
     assert!(flow["blocked"].is_null(), "{flow:#}");
     assert_eq!(world.records_of(&session).await, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_a_node_that_describes_the_parts_under_every_signature_otherwise_the_agent_does_not_start() {
+    let world = start_without_agents().await;
+    world.network.devnet.node.update_faults(|faults| faults.lies.swapped_envelope = true);
+    let home = standalone(&world);
+    let (is_ok, shown) = home.run(&[]).await;
+    assert!(!is_ok, "{shown}");
+    for name in ["cosmos.tx.v1beta1.SignDoc.body_bytes", "cosmos.tx.v1beta1.SignDoc.auth_info_bytes"] {
+        assert!(shown.contains(name), "{name} in {shown}");
+    }
+}
