@@ -62,6 +62,12 @@ fn read_error_response(error: &ReadError) -> Response {
         ReadError::InvalidParameter(_) => StatusCode::BAD_REQUEST,
         ReadError::NotFound(_) => StatusCode::NOT_FOUND,
         ReadError::Gone(_) => StatusCode::GONE,
+        ReadError::HeightNotIndexed { oldest, .. } => {
+            let body = json!({
+                "error": error.to_string(), "code": 410, "reason": "HEIGHT_NOT_INDEXED", "oldest_block_height": oldest,
+            });
+            return (StatusCode::GONE, Json(body)).into_response();
+        }
         ReadError::NotRunning => {
             let body = json!({
                 "error": error.to_string(), "code": 503, "is_running": false, "is_crawling": false,

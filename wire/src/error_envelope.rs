@@ -46,6 +46,8 @@ pub enum NextStep {
     ShowSchema,
     /// Configure another node.
     ConfigureNode,
+    /// Configure another indexer.
+    ConfigureIndexer,
     /// Configure a graph.
     ConfigureGraph,
     /// Configure a higher gas limit, if so much gas is wanted.
@@ -122,6 +124,7 @@ codes! {
     TxFailed, "TX_FAILED", Confirmation, false, "Included in a block, and failed there.";
     TxExpired, "TX_EXPIRED", Confirmation, true, "Past its timeout height and absent: it can never execute.";
     IndexerBehind, "INDEXER_BEHIND", Indexer, true, "The indexer did not reach the height that was asked for.";
+    HeightNotIndexed, "HEIGHT_NOT_INDEXED", Indexer, false, "The answer lies below the oldest height of the indexer, `details.oldest_block_height`: it is not known.";
     NotFound, "NOT_FOUND", Upstream, false, "A server this one depends on has nothing under this name or id.";
     UpstreamUnreachable, "UPSTREAM_UNREACHABLE", Upstream, true, "No connection to a server this one depends on.";
     UpstreamHttpError, "UPSTREAM_HTTP_ERROR", Upstream, false, "A server this one depends on answered with an HTTP error.";

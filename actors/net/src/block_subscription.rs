@@ -18,7 +18,7 @@ use svc_wire::{
 };
 
 use crate::{
-    upstream::UpstreamEndpoints,
+    upstream::{UpstreamEndpoints, UpstreamError, not_indexed_below},
     websocket::{ConnectionEpoch, LinkConfig, LinkEvent, Patience, Reading, StreamProtocol, WebSocketLink},
 };
 
@@ -77,6 +77,27 @@ impl StreamProtocol for BlockStream {
     }
 }
 
+/// A page of events that was not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PageError {
+    /// The indexer begins with a later block.
+    NotIndexed {
+        /// Its oldest block.
+        oldest: u64,
+    },
+    /// Any other failure, in words.
+    Failed(String),
+}
+
+impl From<UpstreamError> for PageError {
+    fn from(error: UpstreamError) -> Self {
+        match not_indexed_below(&error) {
+            Some(oldest) => Self::NotIndexed { oldest },
+            None => Self::Failed(error.to_string()),
+        }
+    }
+}
+
 /// A subscription to the blocks of an indexer, owned by an actor.
 pub struct BlockSubscription {
     core: SubscriptionCore,
@@ -122,9 +143,9 @@ impl BlockSubscription {
         self.core.on_message(message)
     }
 
-    /// Takes a page of events, or the error in words. Returns the effects that the owner performs. A page that was requested during an
+    /// Takes a page of events, or its error. Returns the effects that the owner performs. A page that was requested during an
     /// earlier connection is dropped.
-    pub fn on_page(&mut self, epoch: ConnectionEpoch, page: Result<EventsPage, String>) -> Vec<SubscriptionEffect> {
+    pub fn on_page(&mut self, epoch: ConnectionEpoch, page: Result<EventsPage, PageError>) -> Vec<SubscriptionEffect> {
         if epoch != self.link.epoch() {
             return Vec::new();
         }
@@ -133,7 +154,8 @@ impl BlockSubscription {
                 let is_full = is_full_page(&page);
                 self.core.on_page(page, is_full)
             }
-            Err(error) => {
+            Err(PageError::NotIndexed { oldest }) => self.core.on_page_not_indexed(oldest),
+            Err(PageError::Failed(error)) => {
                 tracing::warn!(error, "events could not be read");
                 self.core.on_page_failure()
             }

@@ -5,7 +5,7 @@ mod write;
 
 use serde_json::{Value, json};
 use svc_kit::{AskError, actor::ActorStatus};
-use svc_net::upstream::{NodeClientError, UpstreamError};
+use svc_net::upstream::{NodeClientError, UpstreamError, UpstreamKind, not_indexed_below};
 use svc_wire::{
     chain_error::ChainError,
     error_envelope::{ErrorEnvelope, FailureCode, NextStep},
@@ -51,6 +51,26 @@ pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
             ErrorEnvelope::new(FailureCode::Overloaded, message, "try again in a moment").with_details(details)
         }
     }
+}
+
+/// A failed read of the indexer at a height, or at the newest one.
+pub fn indexer_error(error: &UpstreamError, at_block_height: Option<u64>) -> ErrorEnvelope {
+    let Some(oldest) = not_indexed_below(error) else { return upstream_error(error) };
+    let mut details = json!({"kind": UpstreamKind::Indexer, "status": 410, "oldest_block_height": oldest});
+    let asked = match at_block_height {
+        Some(height) => {
+            details["at_block_height"] = height.into();
+            format!("the read at block {height} lies below the oldest block of the indexer, {oldest}")
+        }
+        None => format!("the read needs blocks below the oldest one of the indexer, {oldest}"),
+    };
+    if let UpstreamError::Http { body, .. } = error {
+        details["body"] = body.as_str().into();
+    }
+    let hint = "this says nothing about the thing itself: ask for that block or a later one, or have an indexer that begins earlier";
+    ErrorEnvelope::new(FailureCode::HeightNotIndexed, asked, hint)
+        .with_details(details)
+        .with_next_step(NextStep::ConfigureIndexer)
 }
 
 /// The hint of an answer without the thing that was asked for.

@@ -25,6 +25,7 @@ fn words(next_step: NextStep) -> &'static str {
         NextStep::ListAgents => "svc.wallet.listVSAgents shows the agents",
         NextStep::ShowSchema => "tools/list shows the schema",
         NextStep::ConfigureNode => "SVC_RPC takes several nodes",
+        NextStep::ConfigureIndexer => "SVC_INDEXER takes several indexers",
         NextStep::ConfigureGraph => "SVC_GRAPH is the setting",
         NextStep::RaiseMaxGas => "SVC_MAX_GAS is the setting",
         NextStep::RaiseMaxFee => "SVC_MAX_FEE is the setting",

@@ -31,10 +31,6 @@ struct IdxRow {
     description: String,
 }
 
-/// Reads about the indexer itself. They have no state at a past height.
-const OPERATIONS_WITHOUT_HEIGHT: [&str; 5] =
-    ["indexer.getBlockHeight", "indexer.getStatus", "indexer.getVersion", "indexer.listEvents", "trqp.getProfile"];
-
 /// Longest text and longest list. Both fit into a URL that every indexer accepts.
 const MAX_TEXT_CHARACTERS: usize = 2_048;
 const MAX_LIST_ITEMS: usize = 256;
@@ -203,7 +199,7 @@ impl IdxTool {
             }
             input.insert(RAW.into(), json!({"type": "boolean", "description": "The indexer's answer unchanged."}));
         }
-        if !OPERATIONS_WITHOUT_HEIGHT.contains(&endpoint.operation.as_str()) {
+        if endpoint.has_height() {
             let description = "State after this block.";
             input.insert(
                 "at_block_height".into(),

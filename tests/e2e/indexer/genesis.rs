@@ -64,6 +64,22 @@ fn without_order(body: &Value) -> Value {
     by_pair.into_values().collect()
 }
 
+/// A chain of its own that begins with a document, with a block.
+pub async fn chain_with_genesis(document: Value) -> Devnet {
+    let genesis = GenesisFile::from_document(document).expect("a genesis");
+    let config = DevnetConfig {
+        block_time: None,
+        scenario: "empty".to_owned(),
+        genesis: Some(genesis),
+        ..DevnetConfig::default()
+    };
+    let other = Devnet::launch(config).await.expect("starts");
+    if *other.node.watch_heights().borrow() == 0 {
+        other.node.produce_block().expect("a block");
+    }
+    other
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_state_of_the_genesis_is_in_the_index_from_its_first_block_on() {
     let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
@@ -80,17 +96,7 @@ async fn the_state_of_the_genesis_is_in_the_index_from_its_first_block_on() {
     let document = grounds.devnet.node.export_genesis().expect("exported");
     grounds.devnet.node.produce_block().expect("a block");
     let newest = *grounds.devnet.node.watch_heights().borrow();
-    let genesis = GenesisFile::from_document(document.clone()).expect("a genesis");
-    let config = DevnetConfig {
-        block_time: None,
-        scenario: "empty".to_owned(),
-        genesis: Some(genesis),
-        ..DevnetConfig::default()
-    };
-    let other = Devnet::launch(config).await.expect("starts");
-    if *other.node.watch_heights().borrow() == 0 {
-        other.node.produce_block().expect("a block");
-    }
+    let other = chain_with_genesis(document.clone()).await;
     let again = other.node.export_genesis().expect("exported");
     let parts = |document: &Value| document["app_state"].as_object().expect("parts").len();
     assert!(parts(&again) == parts(&document) && again["chain_id"] == document["chain_id"]);

@@ -2,6 +2,7 @@
 
 mod another_history;
 mod bad_input;
+mod below_the_start;
 mod block_changes;
 mod council;
 mod cross_origin;

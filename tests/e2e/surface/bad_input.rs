@@ -9,9 +9,14 @@ use svc::{
     mcp_client::{McpClient, result_content},
     secrets::ProcessSecrets,
 };
+use svc_indexer::IndexerConfig;
 use svc_operator::{BootError, Operator};
+use svc_wire::error_envelope::{ErrorEnvelope, FailureStage, NextStep};
 
-use crate::e2e::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, into_arguments, start_quick_network};
+use crate::e2e::{
+    harness::{CREATE_ECOSYSTEM, ecosystem_arguments, into_arguments, start_quick_network},
+    indexer::{IndexerReplica, await_indexed},
+};
 
 fn with(mut value: Value, key: &str, to: Value) -> Value {
     value[key] = to;
@@ -146,4 +151,43 @@ async fn a_failed_boot_names_the_reason() {
     let error = boot("1", "other-1").await.expect_err("refused");
     assert!(error.to_string().contains("other-1") && error.to_string().contains("svc-devnet-1"), "{error}");
     boot("1", "svc-devnet-1").await.expect("boots");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_below_the_oldest_block_of_the_indexer_has_an_error_of_its_own() {
+    let world = start_quick_network().await;
+    let rpc = world.network.devnet.node.origin();
+    let oldest = world.height();
+    let late = IndexerConfig { start_height: Some(oldest), ..IndexerConfig::new(rpc.clone(), "sqlite::memory:") };
+    let late = IndexerReplica::launch(late).await;
+    await_indexed(&late.origin, oldest).await;
+    let environment = HashMap::from([
+        ("SVC_CORPORATION", "1"),
+        ("SVC_RPC", rpc.as_str()),
+        ("SVC_INDEXER", late.origin.as_str()),
+        ("MCP_TRANSPORT", "stdio"),
+    ]);
+    let mut secrets = ProcessSecrets::from_pairs([("MCP_SVC_MNEMONIC", crate::e2e::harness::OPERATOR_MNEMONIC)]);
+    let config = config::read_serve(&environment, &mut secrets).unwrap_or_else(|error| panic!("{error}"));
+    let operator = Operator::boot(config.operator, config.key).await.expect("boots");
+    let read = async |path: &str, query: &[(String, String)], at: Option<u64>| {
+        operator.indexer_get("test", path, query, at).await.map(|document| document.value)
+    };
+    let error = read("/v4/corporation/get/1", &[], Some(1)).await.expect_err("not known");
+    assert_eq!((error.code.as_str(), error.stage), ("HEIGHT_NOT_INDEXED", FailureStage::Indexer));
+    assert!(!error.retryable && error.next_step == Some(NextStep::ConfigureIndexer), "{error:?}");
+    let heights = |error: &ErrorEnvelope| {
+        (error.details["at_block_height"].as_u64(), error.details["oldest_block_height"].as_u64())
+    };
+    assert_eq!(heights(&error), (Some(1), Some(oldest)), "{error:?}");
+    for height in [1, oldest] {
+        assert!(error.message.contains(&height.to_string()), "{error}");
+    }
+    let after = [("after_block_height".to_owned(), "1".to_owned())];
+    if oldest > 2 {
+        let error = read("/v4/indexer/events", &after, None).await.expect_err("not known");
+        assert_eq!((error.code.as_str(), heights(&error)), ("HEIGHT_NOT_INDEXED", (None, Some(oldest))));
+    }
+    let absent = read("/v4/corporation/get/99", &[], Some(oldest)).await.expect_err("absent");
+    assert_eq!(absent.code.as_str(), "NOT_FOUND");
 }

@@ -174,6 +174,9 @@ pub struct EventsPage {
     pub count: usize,
     /// Value of the request parameter.
     pub after_block_height: u64,
+    /// The oldest block of an index that begins in the middle of its chain, on a page that begins there. An extension of this indexer.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub oldest_block_height: Option<u64>,
     /// Opaque position behind the last event; present when more events may follow. An extension of this indexer.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_cursor: Option<String>,

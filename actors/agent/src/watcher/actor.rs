@@ -8,7 +8,7 @@ use svc_agent_identity::chain_link::ChainError;
 use svc_agent_store::{AgentStore, AgentStoreError, BlockEvents};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
-    block_subscription::{BlockPatience, BlockSubscription, OUTSIDE_CONTRACT},
+    block_subscription::{BlockPatience, BlockSubscription, OUTSIDE_CONTRACT, PageError},
     upstream::{UpstreamEndpoints, read_event_page},
     websocket::{ConnectionEpoch, LinkEvent},
 };
@@ -205,6 +205,16 @@ impl State {
                 metrics::record_ws_last_block("indexer", height);
             }
             SubscriptionEffect::Reconnect { reason } => self.subscription.reconnect(reason),
+            SubscriptionEffect::MissBlocks { first, last } => {
+                tracing::error!(
+                    first,
+                    last,
+                    "the indexer begins with a later block: the events of these blocks are missed, and the registry is read again"
+                );
+                self.args.watcher.resolution.registry_changed();
+                self.args.watcher.credentials.registry_changed();
+                self.args.watcher.flows.grants_changed();
+            }
             SubscriptionEffect::LoseEvents { height } => {
                 tracing::error!(height, "the indexer gives a page of this block only: its other events are lost");
             }
@@ -335,7 +345,7 @@ impl State {
         let indexer = self.indexer.clone();
         context.spawn(async move {
             let page = read_event_page(indexer.current(), &args.watcher.scope, after, cursor.as_deref()).await;
-            mailbox.send(Msg::PageRead { epoch, page: page.map_err(|error| error.to_string()) });
+            mailbox.send(Msg::PageRead { epoch, page: page.map_err(PageError::from) });
         });
     }
 

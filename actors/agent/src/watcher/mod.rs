@@ -27,6 +27,7 @@ use svc_agent_peers::CourierHandle;
 use svc_agent_store::{AgentStore, guard::StoreGuardHandle};
 use svc_kit::{Handle, RetainedState, impl_actor_message, supervision::ChildSpec};
 use svc_net::{
+    block_subscription::PageError,
     upstream::UpstreamEndpoints,
     websocket::{ConnectionEpoch, LinkEvent},
 };
@@ -60,7 +61,7 @@ pub enum Msg {
         /// Connection during which the read began.
         epoch: ConnectionEpoch,
         /// The page, or the error in words.
-        page: Result<EventsPage, String>,
+        page: Result<EventsPage, PageError>,
     },
     /// Blocks were stored, or could not be.
     Stored {

@@ -19,7 +19,7 @@ use crate::{
     block::KnownMessages,
     follower::{self, FollowerHandle, NodeHistories, NodeMessages},
     hub::{BlockTopic, HubHandle, HubSettings, TrustTopic},
-    ingest::NodeReader,
+    ingest::{DigestLookup, NodeReader},
     read::{IndexReader, ReadSubject},
     store::IndexStore,
     trust::{self, DidEvaluator, TrustEvaluatorHandle},
@@ -93,9 +93,10 @@ impl Indexer {
         let (hub, hub_child) = HubHandle::child_spec(BlockTopic(store.clone()), settings.clone());
         let (trust_hub, trust_hub_child) = HubHandle::child_spec(TrustTopic::new(store.clone()), settings);
         let schema_prefix = format!("vpr:{}:{}:cs:", registry.namespace().as_str(), status.node_info.network);
+        let digests = DigestLookup::new(store.clone(), node.clone(), Arc::clone(&registry));
         let trust_evaluator = TrustEvaluatorHandle::new();
         let trust_args = trust::Args {
-            did_evaluator: Arc::new(DidEvaluator::new(&config.trust, schema_prefix, store.clone())?),
+            did_evaluator: Arc::new(DidEvaluator::new(&config.trust, schema_prefix, digests.clone())?),
             write_store: store.with_write_pool(),
             hub: trust_hub.clone(),
             wait_limit: config.trust.wait_limit(config.block_interval),
@@ -118,7 +119,7 @@ impl Indexer {
             last_error: last_error.clone(),
         };
         let supervisor = Supervisor::new("indexer");
-        let tree = Arc::new(IndexerTree { supervisor: supervisor.clone(), store: store.clone() });
+        let tree = Arc::new(IndexerTree { supervisor: supervisor.clone(), store });
         let subject = ReadSubject {
             node: status.node_info,
             namespace: registry.namespace().clone(),
@@ -126,7 +127,7 @@ impl Indexer {
             rpc: config.rpc.to_string(),
         };
         let keep_alive: Arc<IndexerTree> = Arc::clone(&tree);
-        let reader = IndexReader::new(store, follower.clone(), last_error, subject, keep_alive)?;
+        let reader = IndexReader::new(digests, follower.clone(), last_error, subject, keep_alive)?;
         let children = SupervisorSpec::one_for_one(vec![
             hub_child,
             trust_hub_child,

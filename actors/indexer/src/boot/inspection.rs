@@ -51,7 +51,7 @@ pub async fn check_start(config: &IndexerConfig) -> Result<StartCheck, IndexerEr
     let mut missing = Vec::new();
     if start > 1 {
         missing.push(format!("versions, events, activity and statistics of the heights below {start}"));
-        missing.push("digests that were stored before that height: nodes do not list them".to_owned());
+        missing.push("digests that were stored before that height: a read of one asks the node".to_owned());
     }
     Ok(StartCheck {
         chain_id: status.node_info.network.clone(),

@@ -53,8 +53,8 @@ pub struct Follower;
 
 /// Delay of a retry after a failure.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
-/// The same for a height that no node has any more: only another configuration, or a node that comes back, can help.
-const PRUNED_RETRY_DELAY: Duration = Duration::from_secs(5);
+/// The same for a height that no node has any more, and for a genesis that no node serves.
+const LONG_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Attempts to get the results of a block that is not executed yet, and the pause between two.
 const MAX_RESULT_ATTEMPTS: u32 = 3;
 const RESULT_PAUSE: Duration = Duration::from_millis(80);
@@ -115,7 +115,7 @@ impl ActorBehaviour for Follower {
             Msg::Fetched { height, result: Err(error), .. } => {
                 metrics::record_indexer_failure(BlockStage::Fetch);
                 state.record_failure(height, &error);
-                state.core.fetch_failed(height, matches!(error, IngestError::Pruned(_)));
+                state.core.fetch_failed(height, needs_another_node(&error));
                 state.schedule_retry(context, retry_delay(&error));
                 Vec::new()
             }
@@ -139,7 +139,7 @@ impl ActorBehaviour for Follower {
                     Some(error) => {
                         metrics::record_indexer_failure(BlockStage::Write);
                         state.record_failure(state.core.committed() + 1, &error);
-                        if matches!(error, IngestError::Pruned(_)) {
+                        if needs_another_node(&error) {
                             state.core.pause();
                         }
                         state.schedule_retry(context, retry_delay(&error));
@@ -177,7 +177,12 @@ impl ActorBehaviour for Follower {
 }
 
 fn retry_delay(error: &IngestError) -> Duration {
-    if matches!(error, IngestError::Pruned(_)) { PRUNED_RETRY_DELAY } else { RETRY_DELAY }
+    if needs_another_node(error) { LONG_RETRY_DELAY } else { RETRY_DELAY }
+}
+
+/// Whether only another configuration can help, or a node that comes back.
+fn needs_another_node(error: &IngestError) -> bool {
+    matches!(error, IngestError::Pruned(_) | IngestError::Genesis(_))
 }
 
 impl State {

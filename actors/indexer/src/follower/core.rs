@@ -139,13 +139,13 @@ impl<B: Clone> FollowerCore<B> {
         self.advance()
     }
 
-    /// Records a failed fetch; the next call of [`Self::advance`] repeats it. After a height that no node has (`is_pruned`) only
+    /// Records a failed fetch; the next call of [`Self::advance`] repeats it. After a failure that needs another node only
     /// [`Self::retry`] does.
-    pub fn fetch_failed(&mut self, height: u64, is_pruned: bool) {
+    pub fn fetch_failed(&mut self, height: u64, needs_another_node: bool) {
         self.heights_in_fetch.remove(&height);
         self.requested_height = self.requested_height.min(height.saturating_sub(1));
         self.is_throttled = true;
-        self.is_paused |= is_pruned;
+        self.is_paused |= needs_another_node;
     }
 
     /// Records that no node has the state which the next block needs.

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    FetchedBlock, IngestError, event_builder,
+    FetchedBlock,
+    error::IngestError,
+    event_builder,
     node_reader::{EntityReading, NodeReader},
     registry_cache::{EntityBody, RegistryCache},
     registry_view::{EntityTransition, RegistryView},

@@ -1,13 +1,11 @@
 //! The first block of a store. All entities that the node can list are read as if this block had changed them: those of earlier
 //! blocks, or those of the genesis. The node cannot list digests. Those of the genesis are in the genesis document; a store that begins
-//! in the middle of a chain lacks the digests of earlier blocks.
-
-use std::time::Duration;
+//! in the middle of a chain asks the node for each earlier digest that a read needs.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
-use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError};
+use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{
     proto::{
         cosmos::{
@@ -21,10 +19,9 @@ use svc_wire::{
     },
     timestamp,
 };
-use tokio::time::sleep;
 
 use super::{
-    IngestError,
+    error::{GenesisFailure, IngestError},
     node_reader::{EntityReading, NodeReader, page_request},
 };
 use crate::{
@@ -40,7 +37,7 @@ const MAX_EMPTY_BATCHES: usize = 16;
 const MAX_LIST_SIZE: u32 = 1_024;
 
 /// Records all entities that the node has at the height of the block. Fails when a read fails.
-pub async fn discover_entities(source: NodeReader<'_>, facts: &mut BlockFacts) -> Result<(), NodeClientError> {
+pub async fn discover_entities(source: NodeReader<'_>, facts: &mut BlockFacts) -> Result<(), IngestError> {
     let cause = ChangeCause { message: "Start".to_owned(), account: None };
     for one in list_entities(source, facts.height).await? {
         if let EntityRef::Proposal(id) = one {
@@ -61,7 +58,7 @@ pub async fn discover_entities(source: NodeReader<'_>, facts: &mut BlockFacts) -
 }
 
 /// Lists all entities that the node has at a height, but for digests. Fails when a read fails.
-pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<EntityRef>, NodeClientError> {
+pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<EntityRef>, IngestError> {
     let mut found: Vec<EntityRef> = Vec::new();
     let corporations = scan_ids(source, EntityRef::Corporation, 1, height).await?;
     if corporations.is_empty() {
@@ -70,7 +67,7 @@ pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<En
         return Ok(rates.into_iter().map(|(rate, _)| rate).collect());
     }
     if height == 1 {
-        found.extend(list_genesis_digests(source.node).await);
+        found.extend(list_genesis_digests(source.node).await?);
     }
     for (kind, max_empty_batches) in [
         (EntityRef::Ecosystem as fn(u64) -> EntityRef, 1),
@@ -96,67 +93,52 @@ pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<En
 
 /// Most chunks of a genesis document that are read.
 const MAX_GENESIS_CHUNKS: u64 = 64;
-/// Attempts to read it, and the pause between two.
-const MAX_GENESIS_ATTEMPTS: u32 = 5;
-const GENESIS_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Lists the digests of the genesis. A document that the node does not serve, or that cannot be read, is named in the log.
-async fn list_genesis_digests(node: &NodeClient) -> Vec<EntityRef> {
-    let mut attempts = 0;
-    let document = loop {
-        attempts += 1;
-        match read_genesis(node).await {
-            Ok(document) => break Ok(document),
-            // A gateway may refuse the document for good, or a timeout be too short for it.
-            Err(GenesisError::Node(NodeClientError::Upstream(
-                UpstreamError::Unreachable { .. } | UpstreamError::Saturated { .. },
-            ))) if attempts < MAX_GENESIS_ATTEMPTS => {
-                sleep(GENESIS_RETRY_PAUSE).await;
-            }
-            Err(error) => break Err(error.to_string()),
-        }
-    };
-    let genesis: Result<Value, String> =
-        document.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
-    match genesis {
-        Ok(genesis) => {
-            let digests = genesis["app_state"]["di"]["digests"].as_array().cloned().unwrap_or_default();
-            digests.iter().filter_map(|one| Some(EntityRef::Digest(one["digest"].as_str()?.to_owned()))).collect()
-        }
-        Err(reason) => {
-            tracing::warn!(reason, "the genesis document cannot be read: its digests are not indexed");
-            Vec::new()
+/// Lists the digests of the genesis. Fails when no node serves a document that can be read.
+async fn list_genesis_digests(node: &NodeClient) -> Result<Vec<EntityRef>, GenesisFailure> {
+    let mut failure = None;
+    for one in std::iter::once(node.pinned()).chain(node.alternatives()) {
+        match read_genesis(&one).await.and_then(|document| genesis_digests(&document)) {
+            Ok(digests) => return Ok(digests),
+            Err(error) => failure = failure.or(Some(error)),
         }
     }
+    Err(failure.unwrap_or_else(|| GenesisFailure::new("there is no node")))
 }
 
-/// Why a genesis document is not read.
-#[derive(Debug, thiserror::Error)]
-enum GenesisError {
-    /// The node failed.
-    #[error(transparent)]
-    Node(#[from] NodeClientError),
-    /// The document is not one that is read.
-    #[error("{0}")]
-    Unusable(String),
-}
-
-/// The bytes of the genesis document.
-async fn read_genesis(node: &NodeClient) -> Result<Vec<u8>, GenesisError> {
+/// Reads the bytes of the genesis document.
+async fn read_genesis(node: &NodeClient) -> Result<Vec<u8>, GenesisFailure> {
     let (mut document, mut chunk) = (Vec::new(), 0);
     loop {
-        let part = node.call_raw("genesis_chunked", json!({"chunk": chunk.to_string()})).await?;
+        let part = node.call_raw("genesis_chunked", json!({"chunk": chunk.to_string()})).await;
+        let part = part.map_err(|error| GenesisFailure::new(IngestError::Node(error).public_message()))?;
         let total = part["total"].as_str().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         if !(1..=MAX_GENESIS_CHUNKS).contains(&total) {
-            return Err(GenesisError::Unusable(format!("it has {total} chunks, 1 to {MAX_GENESIS_CHUNKS} are read")));
+            return Err(GenesisFailure::new(format!("it has {total} chunks, 1 to {MAX_GENESIS_CHUNKS} are read")));
         }
         let data = STANDARD.decode(part["data"].as_str().unwrap_or_default());
-        document.extend(data.map_err(|error| GenesisError::Unusable(error.to_string()))?);
+        document.extend(data.map_err(|error| GenesisFailure::new(error.to_string()))?);
         chunk += 1;
         if chunk >= total {
             return Ok(document);
         }
     }
+}
+
+/// Returns the digests in a genesis document. The member of an empty module may be absent.
+fn genesis_digests(document: &[u8]) -> Result<Vec<EntityRef>, GenesisFailure> {
+    let genesis: Value = serde_json::from_slice(document).map_err(|error| GenesisFailure::new(error.to_string()))?;
+    let state = genesis["app_state"].as_object().ok_or_else(|| GenesisFailure::new("it has no app_state"))?;
+    let digests = match state.get("di").map(|module| &module["digests"]) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(digests)) => digests,
+        Some(_) => return Err(GenesisFailure::new("its digests are not a list")),
+    };
+    let one = |digest: &Value| Some(EntityRef::Digest(digest["digest"].as_str()?.to_owned()));
+    digests
+        .iter()
+        .map(|digest| one(digest).ok_or_else(|| GenesisFailure::new("one of its digests has no text")))
+        .collect()
 }
 
 /// Returns a corporation that the node has at a height and the store lacks.
@@ -284,5 +266,31 @@ async fn list_sessions(source: NodeReader<'_>, height: u64) -> Result<Vec<Entity
             return Ok(found);
         }
         modified_after = last.map(|last| timestamp::from_unix_nanos(last - 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_genesis_has_its_digests_or_cannot_be_read() {
+        let digest = |text: &str| EntityRef::Digest(text.to_owned());
+        for (document, expected) in [
+            (
+                r#"{"app_state": {"di": {"digests": [{"digest": "a"}, {"digest": "b"}]}}}"#,
+                Ok(vec![digest("a"), digest("b")]),
+            ),
+            (r#"{"app_state": {"di": {"digests": []}}}"#, Ok(vec![])),
+            (r#"{"app_state": {"di": {"digests": null}}}"#, Ok(vec![])),
+            (r#"{"app_state": {"di": {}}}"#, Ok(vec![])),
+            (r#"{"app_state": {}}"#, Ok(vec![])),
+            (r#"{"app_state": {"di": {"digests": [{"digest": 7}]}}}"#, Err("one of its digests has no text")),
+            (r#"{"app_state": {"di": {"digests": {}}}}"#, Err("its digests are not a list")),
+            (r#"{"chain_id": "c"}"#, Err("it has no app_state")),
+        ] {
+            assert_eq!(genesis_digests(document.as_bytes()), expected.map_err(GenesisFailure::new), "{document}");
+        }
+        assert!(genesis_digests(b"<html>").is_err());
     }
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    IngestError,
     bootstrap::list_entities,
+    error::IngestError,
     node_reader::{EntityReading, NodeReader},
 };
 use crate::{

@@ -59,10 +59,10 @@ impl IndexReader {
             return Err(ReadError::InvalidParameter(text));
         }
         let Some(time) = self.store.block_time(height).await? else {
-            let oldest = oldest.map_or(0, |(oldest, _)| oldest);
-            return Err(ReadError::Gone(format!(
-                "block {height} is not indexed, the oldest indexed height is {oldest}"
-            )));
+            return Err(match oldest {
+                Some((oldest, _)) => ReadError::block_not_indexed(height, oldest),
+                None => ReadError::InvalidParameter("block_height: no block is indexed yet".to_owned()),
+            });
         };
         version["block"] = show_block(height, time);
         Ok(version)

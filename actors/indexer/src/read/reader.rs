@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     follower::{FollowerHandle, FollowerState, LastError},
+    ingest::DigestLookup,
     store::{Checkpoint, IndexStore},
 };
 use svc_wire::indexer_reads::ReadTableError;
@@ -57,6 +58,7 @@ pub struct ReadSubject {
 #[derive(Clone)]
 pub struct IndexReader {
     pub(super) store: IndexStore,
+    pub(super) digests: DigestLookup,
     follower: FollowerHandle,
     last_error: RetainedState<Option<LastError>>,
     pub(super) subject: Arc<ReadSubject>,
@@ -69,7 +71,7 @@ impl IndexReader {
     /// Creates a reader that keeps `indexer` alive. Fails when the table of reads lacks an endpoint of the TRQP
     /// profile.
     pub(crate) fn new(
-        store: IndexStore,
+        digests: DigestLookup,
         follower: FollowerHandle,
         last_error: RetainedState<Option<LastError>>,
         subject: ReadSubject,
@@ -77,7 +79,8 @@ impl IndexReader {
     ) -> Result<Self, ReadTableError> {
         let registry = RegistryId { namespace: subject.namespace.as_str(), chain_id: &subject.node.network };
         let profile = Arc::new(profile::document(&registry)?);
-        Ok(Self { store, follower, last_error, subject: Arc::new(subject), profile, _indexer: indexer })
+        let store = digests.store().clone();
+        Ok(Self { store, digests, follower, last_error, subject: Arc::new(subject), profile, _indexer: indexer })
     }
 
     /// Returns the newest block. Fails when the store fails.
@@ -95,8 +98,24 @@ impl IndexReader {
         self.follower.state().await
     }
 
+    /// Returns the oldest block of an index that begins in the middle of its chain; `None` when the index has the whole chain, or no block
+    /// yet.
+    pub(super) async fn late_start(&self) -> Result<Option<Checkpoint>, ReadError> {
+        let oldest = self.store.oldest_and_newest_block().await?.first().copied();
+        Ok(oldest.filter(|(height, _)| *height > 1).map(|(height, time)| Checkpoint { height, time }))
+    }
+
+    /// Fails for a height below the oldest one of the index: the index does not know the state there. Before the first block of a chain there
+    /// was no registry.
+    pub(super) async fn require_indexed(&self, height: u64) -> Result<(), ReadError> {
+        match self.late_start().await? {
+            Some(oldest) if height < oldest.height => Err(ReadError::block_not_indexed(height, oldest.height)),
+            _ => Ok(()),
+        }
+    }
+
     /// Answers a read at the height `at`, or at the newest height. Fails when a parameter is invalid, when the entity
-    /// does not exist, or when the store fails.
+    /// does not exist, when the answer lies below the oldest height, or when the store fails.
     pub async fn answer_read(
         &self,
         endpoint: &'static ReadEndpoint,
@@ -114,7 +133,12 @@ impl IndexReader {
                 let text = format!("At-Block-Height: {height} is above the newest {action} height {newest}");
                 return Err(ReadError::InvalidParameter(text));
             }
-            Some(height) => height,
+            Some(height) => {
+                if endpoint.has_height() {
+                    self.require_indexed(height).await?;
+                }
+                height
+            }
             None => newest,
         };
         let block_time = if height == newest { newest_time } else { self.store.block_time(height).await?.unwrap_or(0) };

@@ -3,12 +3,17 @@
 use std::sync::Arc;
 
 use svc_kit::RetainedState;
-use svc_wire::{comet_rpc::NodeInfo, proto_registry::Namespace};
+use svc_net::upstream::NodeClient;
+use svc_wire::{
+    comet_rpc::NodeInfo,
+    proto_registry::{Namespace, ProtoRegistry},
+};
 
 use super::{IndexReader, ReadSubject};
 use crate::{
     derive::stats::{StatsDeltas, StatsMetric, StatsScope},
     follower::FollowerHandle,
+    ingest::DigestLookup,
     store::{BlockWrite, EntityChange, IndexStore},
 };
 
@@ -40,6 +45,13 @@ pub async fn reader(blocks: &[BlockWrite]) -> IndexReader {
     reader_of(store)
 }
 
+/// Returns a lookup of digests whose node does not answer.
+pub fn unanswered_digests(store: IndexStore) -> DigestLookup {
+    let registry = ProtoRegistry::compiled(&Namespace::compiled()).expect("the compiled messages");
+    // Nothing listens on the port of discard.
+    DigestLookup::new(store, NodeClient::new("http://127.0.0.1:9").expect("a client"), Arc::new(registry))
+}
+
 /// Returns a reader of a store.
 pub fn reader_of(store: IndexStore) -> IndexReader {
     let subject = ReadSubject {
@@ -49,6 +61,6 @@ pub fn reader_of(store: IndexStore) -> IndexReader {
         rpc: "http://node".to_owned(),
     };
     let last_error = RetainedState::new(None);
-    IndexReader::new(store, FollowerHandle::new(), last_error, subject, Arc::new(()))
+    IndexReader::new(unanswered_digests(store), FollowerHandle::new(), last_error, subject, Arc::new(()))
         .expect("the endpoints of the profile")
 }

@@ -19,7 +19,7 @@ use super::{
     Args, Msg,
     core::EvaluationRounds,
     evaluation::{
-        did_evaluator::{DidEvaluation, EvaluationPoint, EvaluationTask, UnfinishedVerdict},
+        did_evaluator::{DidEvaluation, EvaluationError, EvaluationPoint, EvaluationTask, UnfinishedVerdict},
         evidence_gathering::RefreshScope,
         round_result::RoundResult,
         verdict_record,
@@ -273,7 +273,7 @@ impl State {
         for group in self.open.take_due(self.args.did_evaluator.now()) {
             let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
             context.spawn(async move {
-                let ended = |tried, result: Result<DidEvaluation, IndexStoreError>| {
+                let ended = |tried, result: Result<DidEvaluation, EvaluationError>| {
                     mailbox.send(Msg::TryEnded { tried: Box::new(tried), result: result.map(Box::new) });
                 };
                 args.did_evaluator.try_again(group, ended).await;
@@ -286,7 +286,7 @@ impl State {
         &mut self,
         context: &ActorContext<Msg>,
         tried: &OpenEvaluation,
-        result: Result<Box<DidEvaluation>, IndexStoreError>,
+        result: Result<Box<DidEvaluation>, EvaluationError>,
     ) -> Vec<EvaluationEffect> {
         if !self.open.is_tried(tried) {
             return Vec::new();

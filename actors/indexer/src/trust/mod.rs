@@ -36,8 +36,8 @@ use crate::{
 };
 use actor::TrustEvaluator;
 pub use config::TrustConfig;
-use evaluation::did_evaluator::DidEvaluation;
 pub use evaluation::did_evaluator::DidEvaluator;
+use evaluation::did_evaluator::{DidEvaluation, EvaluationError};
 use patience::open_evaluation::OpenEvaluation;
 use triggers::round_triggers::RoundTriggers;
 
@@ -87,7 +87,7 @@ pub enum Msg {
     /// The load of the triggers of a round ended.
     TriggersLoaded { result: Result<Box<RoundTriggers>, IndexStoreError> },
     /// The evaluation of a DID ended.
-    DidEvaluated { did: String, result: Result<Box<DidEvaluation>, IndexStoreError> },
+    DidEvaluated { did: String, result: Result<Box<DidEvaluation>, EvaluationError> },
     /// The time of the round with this last height is over.
     WaitExpired { height: u64 },
     /// The write of a round ended; the blocks are for the trust hub.
@@ -97,7 +97,7 @@ pub enum Msg {
     /// The next try of an open evaluation is due.
     TriesDue,
     /// A try of an open evaluation ended.
-    TryEnded { tried: Box<OpenEvaluation>, result: Result<Box<DidEvaluation>, IndexStoreError> },
+    TryEnded { tried: Box<OpenEvaluation>, result: Result<Box<DidEvaluation>, EvaluationError> },
 }
 
 impl_actor_message!(Msg {

@@ -54,7 +54,7 @@ fn the_indexer_announces_the_silence_and_its_blocks_renew_it() {
 /// A message of the test's actor.
 enum Msg {
     Link(LinkEvent<StreamMessage>),
-    Page(ConnectionEpoch, Result<EventsPage, String>),
+    Page(ConnectionEpoch, Result<EventsPage, PageError>),
 }
 
 impl_actor_message!(Msg { Link, Page });
@@ -156,8 +156,8 @@ async fn next(heard: &mut mpsc::UnboundedReceiver<Fact>) -> Fact {
     tokio::time::timeout(TEST_TIMEOUT, heard.recv()).await.expect("in time").expect("the actor lives")
 }
 
-fn page() -> Result<EventsPage, String> {
-    Ok(EventsPage { events: Vec::new(), count: 0, after_block_height: 4, next_cursor: None })
+fn page() -> Result<EventsPage, PageError> {
+    Ok(EventsPage { events: Vec::new(), count: 0, after_block_height: 4, oldest_block_height: None, next_cursor: None })
 }
 
 #[tokio::test]
@@ -170,7 +170,9 @@ async fn a_page_of_an_earlier_connection_is_dropped() {
         assert_eq!(next(&mut heard).await, Fact::Effect(SubscriptionEffect::PublishHeight { height: 7 }));
         assert_eq!(next(&mut heard).await, Fact::Effect(SubscriptionEffect::ReadPage { after: 4, cursor: None }));
         if epochs.len() == 1 {
-            handle.tell(Msg::Page(epoch, Err("the test wants another connection".to_owned()))).expect("delivered");
+            handle
+                .tell(Msg::Page(epoch, Err(PageError::Failed("the test wants another connection".to_owned()))))
+                .expect("delivered");
             assert!(matches!(next(&mut heard).await, Fact::Page(SubscriptionPhase::CatchingUp { target_height: 7 })));
             assert_eq!(next(&mut heard).await, Fact::Down("the events could not be read".to_owned()));
         }

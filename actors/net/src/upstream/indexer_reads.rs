@@ -32,6 +32,22 @@ pub async fn read_event_page(
     indexer.parse_json(&answer)
 }
 
+/// The reason in a 410 of an indexer that does not have the height, as opposed to a price that has expired.
+const HEIGHT_NOT_INDEXED: &str = "HEIGHT_NOT_INDEXED";
+
+#[derive(Deserialize)]
+struct NotIndexedBody {
+    reason: String,
+    oldest_block_height: u64,
+}
+
+/// The oldest height of an indexer, where an error says that an answer lies below it: the thing itself may be there.
+pub fn not_indexed_below(error: &UpstreamError) -> Option<u64> {
+    let UpstreamError::Http { status: 410, body, .. } = error else { return None };
+    let body: NotIndexedBody = serde_json::from_str(body).ok()?;
+    (body.reason == HEIGHT_NOT_INDEXED).then_some(body.oldest_block_height)
+}
+
 /// Reads the height up to which an indexer has every event.
 ///
 /// # Errors
@@ -51,4 +67,26 @@ pub async fn indexer_reach(endpoints: UpstreamEndpoints) -> Option<EndpointReach
 /// above `plausible_height`.
 pub async fn select_indexer(endpoints: &UpstreamEndpoints, at_least: u64, plausible_height: Option<u64>) {
     endpoints.select_current(at_least, plausible_height, indexer_reach).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::UpstreamKind;
+
+    #[test]
+    fn only_a_410_with_the_reason_is_about_a_height_that_is_not_indexed() {
+        let body = r#"{"error": "t", "code": 410, "reason": "HEIGHT_NOT_INDEXED", "oldest_block_height": 7}"#;
+        for (status, body, oldest) in [
+            (410, body, Some(7)),
+            (404, body, None),
+            (410, r#"{"error": "the rate has expired", "code": 410}"#, None),
+            (410, r#"{"reason": "GONE", "oldest_block_height": 7}"#, None),
+            (410, r#"{"reason": "HEIGHT_NOT_INDEXED"}"#, None),
+            (410, "HEIGHT_NOT_INDEXED", None),
+        ] {
+            let error = UpstreamError::Http { kind: UpstreamKind::Indexer, status, body: body.to_owned() };
+            assert_eq!(not_indexed_below(&error), oldest, "{status} {body}");
+        }
+    }
 }

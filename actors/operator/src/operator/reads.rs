@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::Operator;
 use crate::{
     barrier::BarrierHandle,
-    error::{invalid_arguments, node_error, pruned_error, upstream_error},
+    error::{indexer_error, invalid_arguments, node_error, pruned_error, upstream_error},
     refresher::RefreshTrigger,
 };
 
@@ -116,7 +116,7 @@ impl Operator {
         self.indexer()
             .get_document(operation, path, query, at_block_height)
             .await
-            .map_err(|error| upstream_error(&error))
+            .map_err(|error| indexer_error(&error, at_block_height))
     }
 
     /// A read of the indexer with a JSON body.
@@ -130,7 +130,7 @@ impl Operator {
         self.indexer()
             .post_document(operation, path, body, at_block_height)
             .await
-            .map_err(|error| upstream_error(&error))
+            .map_err(|error| indexer_error(&error, at_block_height))
     }
 
     /// A traversal of the graph.

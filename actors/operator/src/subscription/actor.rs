@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
-    block_subscription::{BlockPatience, BlockSubscription},
+    block_subscription::{BlockPatience, BlockSubscription, PageError},
     websocket::LinkEvent,
 };
 use svc_otel::metrics;
@@ -153,7 +153,7 @@ impl State {
                         .indexer
                         .events(&SubscriptionScope::Corporation(args.corporation_id), after, cursor.as_deref())
                         .await;
-                    mailbox.send(Msg::PageRead { epoch, page: page.map_err(|error| error.to_string()) });
+                    mailbox.send(Msg::PageRead { epoch, page: page.map_err(PageError::from) });
                 });
             }
             SubscriptionEffect::Deliver { events } => {
@@ -165,6 +165,10 @@ impl State {
             SubscriptionEffect::PublishHeight { height } => {
                 self.stated_height = self.stated_height.max(height);
                 self.count_height();
+            }
+            SubscriptionEffect::MissBlocks { first, last } => {
+                tracing::warn!(first, last, "the indexer begins with a later block: the corporation is read again");
+                self.args.refresher.registry_changed();
             }
             SubscriptionEffect::LoseEvents { height } => tracing::error!(
                 height,

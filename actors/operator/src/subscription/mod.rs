@@ -10,7 +10,10 @@ mod actor;
 
 use serde::Serialize;
 use svc_kit::{RetainedState, impl_actor_message};
-use svc_net::websocket::{ConnectionEpoch, LinkEvent};
+use svc_net::{
+    block_subscription::PageError,
+    websocket::{ConnectionEpoch, LinkEvent},
+};
 use svc_wire::event_stream::{EventsPage, StreamMessage};
 
 pub use actor::IndexerSubscription;
@@ -37,7 +40,7 @@ pub enum Msg {
         /// Connection during which the read began.
         epoch: ConnectionEpoch,
         /// The page, or the error in words.
-        page: Result<EventsPage, String>,
+        page: Result<EventsPage, PageError>,
     },
     /// The timer for comparing the indexers has fired.
     CompareEndpoints,

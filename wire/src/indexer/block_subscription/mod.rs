@@ -73,6 +73,13 @@ pub enum SubscriptionEffect {
         /// The reason.
         reason: &'static str,
     },
+    /// The indexer begins with a later block: it does not have the events of these ones.
+    MissBlocks {
+        /// The first of them.
+        first: u64,
+        /// The last of them.
+        last: u64,
+    },
     /// A block has more events than a page, and this indexer cannot continue inside a block: its other events are lost.
     LoseEvents {
         /// The block.
@@ -210,9 +217,13 @@ impl SubscriptionCore {
     /// A page of events was read. `is_full`: another page may follow.
     pub fn on_page(&mut self, page: EventsPage, is_full: bool) -> Vec<SubscriptionEffect> {
         let SubscriptionPhase::CatchingUp { .. } = self.phase else { return Vec::new() };
+        let mut effects = Vec::new();
+        if let Some(oldest) = page.oldest_block_height {
+            effects.extend(self.miss_blocks_before(oldest));
+        }
         let last = page.events.last().map(|event| event.block_height);
         let cursor = page.next_cursor.clone();
-        let mut effects = self.deliver(page.events);
+        effects.extend(self.deliver(page.events));
         match (is_full, last) {
             // Without a cursor the page may end inside a block. That block is read again, and its known events are dropped.
             (true, Some(last)) => {
@@ -240,6 +251,24 @@ impl SubscriptionCore {
     fn request_page(&mut self, after: u64, cursor: Option<String>) -> SubscriptionEffect {
         self.requested_page = (after, cursor.clone());
         SubscriptionEffect::ReadPage { after, cursor }
+    }
+
+    /// The indexer begins with block `oldest`, and does not have the page. The blocks before are missed, and the pages go on with it.
+    pub fn on_page_not_indexed(&mut self, oldest: u64) -> Vec<SubscriptionEffect> {
+        let SubscriptionPhase::CatchingUp { .. } = self.phase else { return Vec::new() };
+        let missed = self.miss_blocks_before(oldest);
+        // A page of blocks that the indexer says it has.
+        if missed.is_none() {
+            return vec![SubscriptionEffect::Reconnect { reason: "the indexer refuses its own blocks" }];
+        }
+        let next = self.request_page(oldest - 1, None);
+        missed.into_iter().chain([next]).collect()
+    }
+
+    /// The blocks between the requested page and the oldest one of the indexer.
+    fn miss_blocks_before(&self, oldest: u64) -> Option<SubscriptionEffect> {
+        let first = self.requested_page.0.saturating_add(1);
+        (first < oldest).then(|| SubscriptionEffect::MissBlocks { first, last: oldest - 1 })
     }
 
     /// A page of events could not be read.

@@ -28,7 +28,7 @@ fn subscribed(block: u64) -> StreamMessage {
 }
 
 fn page(events: Vec<IndexerEvent>) -> EventsPage {
-    EventsPage { count: events.len(), events, after_block_height: 0, next_cursor: None }
+    EventsPage { count: events.len(), events, after_block_height: 0, oldest_block_height: None, next_cursor: None }
 }
 
 fn delivered(effects: &[SubscriptionEffect]) -> Vec<(u64, u32)> {
@@ -141,4 +141,30 @@ fn pages_inside_one_block_never_repeat() {
     // A cursor that leads back would never end.
     let effects = core.on_page(with_cursor("5.3", vec![event(5, 2), event(5, 3)]), true);
     assert!(matches!(effects[..], [SubscriptionEffect::Reconnect { .. }]), "{effects:?}");
+}
+
+#[test]
+fn blocks_that_an_indexer_does_not_have_are_named_and_its_oldest_block_is_next() {
+    let missed = |first, last| SubscriptionEffect::MissBlocks { first, last };
+    let read = |after| SubscriptionEffect::ReadPage { after, cursor: None };
+    let (mut core, _) = live(Some(4), 20);
+    assert_eq!(core.on_page_not_indexed(10), [missed(5, 9), read(9)]);
+    let effects = core.on_page(page(vec![event(10, 0)]), false);
+    assert_eq!((delivered(&effects), core.phase()), (vec![(10, 0)], SubscriptionPhase::Live));
+    // An indexer that refuses a block it has would be asked for ever.
+    for oldest in [0, 1, 5] {
+        let (mut core, _) = live(Some(4), 20);
+        assert!(matches!(core.on_page_not_indexed(oldest)[..], [SubscriptionEffect::Reconnect { .. }]), "{oldest}");
+    }
+    // The start of all events stands for the oldest block.
+    for (processed, oldest, expected) in [(0, 10, Some(missed(1, 9))), (0, 1, None), (9, 10, None)] {
+        let (mut core, _) = live(Some(processed), 20);
+        let late = EventsPage { oldest_block_height: Some(oldest), ..page(vec![event(10, 0)]) };
+        let effects = core.on_page(late, false);
+        assert_eq!(
+            effects.iter().find(|effect| matches!(effect, SubscriptionEffect::MissBlocks { .. })),
+            expected.as_ref()
+        );
+        assert_eq!(delivered(&effects), [(10, 0)]);
+    }
 }

@@ -116,6 +116,17 @@ pub struct ReadParam {
     pub description: String,
 }
 
+/// The reads that have no past. They ignore `At-Block-Height`.
+const OPERATIONS_WITHOUT_HEIGHT: [&str; 5] =
+    ["indexer.getBlockHeight", "indexer.getStatus", "indexer.getVersion", "indexer.listEvents", "trqp.getProfile"];
+
+impl ReadEndpoint {
+    /// Whether the read is about the state at a height.
+    pub fn has_height(&self) -> bool {
+        !OPERATIONS_WITHOUT_HEIGHT.contains(&self.operation.as_str())
+    }
+}
+
 /// Shape of an answer.
 #[derive(Debug, Deserialize)]
 pub struct ResponseShape {

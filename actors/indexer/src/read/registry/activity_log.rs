@@ -136,6 +136,12 @@ impl IndexReader {
             }
             None => EventCursor { height: after_block_height, position: None },
         };
+        let late_start = self.late_start().await?.map(|oldest| oldest.height);
+        if let Some(oldest) = late_start
+            && let Some(missing) = first_missing_block(&after, oldest)
+        {
+            return Err(ReadError::block_not_indexed(missing, oldest));
+        }
         let dids = params.list("dids");
         // A list without a valid DID matches no event; it is not an error.
         let is_empty = dids.is_some_and(<[String]>::is_empty);
@@ -154,9 +160,21 @@ impl IndexReader {
         let last = found.last().map(|StoredEvent { height, position, .. }| format!("{height}.{position}"));
         let next_cursor = last.filter(|_| found.len() >= limit);
         let events: Vec<IndexerEvent> = found.into_iter().map(|stored| stored.event).collect();
-        let page = EventsPage { count: events.len(), events, after_block_height, next_cursor };
+        let oldest_block_height = late_start.filter(|_| after == EventCursor::default());
+        let page = EventsPage { count: events.len(), events, after_block_height, oldest_block_height, next_cursor };
         serde_json::to_value(page).map_err(|error| IndexStoreError::CorruptRow(error.to_string()).into())
     }
+}
+
+/// The first block that a page of events needs, when an index that begins with `oldest` does not have it. The start of all events stands
+/// for the oldest block.
+fn first_missing_block(after: &EventCursor, oldest: u64) -> Option<u64> {
+    if *after == EventCursor::default() {
+        return None;
+    }
+    // A position is one inside its block, whose other events follow.
+    let first = if after.position.is_some() { after.height } else { after.height.saturating_add(1) };
+    (first < oldest).then_some(first)
 }
 
 /// The name of a movement of a trust deposit. Earlier releases stored names of their own.
@@ -180,4 +198,27 @@ fn activity_json(row: StoredActivity) -> Value {
         shown["account"] = account.into();
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_events_needs_the_block_after_its_height_and_the_block_of_its_position() {
+        let after = |height, position| EventCursor { height, position };
+        for (cursor, missing) in [
+            (after(0, None), None),
+            (after(1, None), Some(2)),
+            (after(8, None), Some(9)),
+            (after(9, None), None),
+            (after(10, None), None),
+            (after(0, Some(3)), Some(0)),
+            (after(9, Some(0)), Some(9)),
+            (after(10, Some(0)), None),
+            (after(u64::MAX, None), None),
+        ] {
+            assert_eq!(first_missing_block(&cursor, 10), missing, "{cursor:?}");
+        }
+    }
 }

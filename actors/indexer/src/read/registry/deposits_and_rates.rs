@@ -7,6 +7,7 @@ use svc_wire::timestamp::parse_instant;
 use crate::{
     block::parameters_id,
     derive::decimal,
+    ingest::DigestLookupError,
     projection::public_members,
     read::{
         answer_json::wrap_member,
@@ -48,13 +49,19 @@ impl IndexReader {
     pub(in crate::read) async fn digest(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
         let mut first: Option<Value> = None;
         for name in digest_forms(request.params.text("digest").unwrap_or_default()) {
-            let filter = EntityFilter { name: Some(name), ..EntityFilter::default() };
-            let Some(found) = self.store.find_entity(EntityKind::Digest, &filter, request.height).await? else {
-                continue;
+            let found = match self.digests.find(&name, request.height, request.block_time).await {
+                Ok(found) => found,
+                Err(DigestLookupError::Store(error)) => return Err(error.into()),
+                Err(DigestLookupError::Unknown { oldest, reason }) => {
+                    let message =
+                        format!("digest {name} may be older than the index, and the node does not tell: {reason}");
+                    return Err(ReadError::HeightNotIndexed { message, oldest });
+                }
             };
+            let Some(found) = found else { continue };
             let created = |body: &Value| parse_instant(body, "created");
-            if first.as_ref().is_none_or(|first| created(&found.body) < created(first)) {
-                first = Some(found.body);
+            if first.as_ref().is_none_or(|first| created(&found) < created(first)) {
+                first = Some(found);
             }
         }
         Ok(wrap_member("digest", public_members(first.ok_or(ReadError::NotFound("Digest"))?)))

@@ -130,6 +130,17 @@ impl IndexReader {
         Ok((at_close, changes))
     }
 
+    /// Fails for sums that begin before the oldest block of an index that lacks earlier ones.
+    async fn require_sums_since(&self, instant: i128) -> Result<(), ReadError> {
+        match self.late_start().await? {
+            Some(oldest) if instant < oldest.time => Err(ReadError::HeightNotIndexed {
+                message: format!("the changes since {} are not indexed", iso_seconds(instant)),
+                oldest: oldest.height,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     pub(in crate::read) async fn bucket(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
         let params = request.params;
         let key = (params.text("granularity"), params.instant("timestamp"), params.text("entity_type"));
@@ -148,7 +159,14 @@ impl IndexReader {
                 return Err(ReadError::InvalidParameter(text.to_owned()));
             }
         };
-        let bucket = bucket.ok_or(ReadError::NotFound("Stats"))?;
+        let Some(bucket) = bucket else {
+            // A bucket without a change has no row. Which buckets below the oldest block had one is not known.
+            if let Some(opens) = params.instant("timestamp") {
+                self.require_sums_since(opens).await?;
+            }
+            return Err(ReadError::NotFound("Stats"));
+        };
+        self.require_sums_since(bucket.start).await?;
         let (at_close, changes) = self.bucket_measures(request, &bucket).await?;
         let mut answer = Map::new();
         answer.insert("id".to_owned(), bucket.id.into());
@@ -185,6 +203,7 @@ impl IndexReader {
             }
             (entity, ids) => ids.iter().map(|id| parse_scope(entity, Some(*id))).collect::<Result<_, _>>()?,
         };
+        self.require_sums_since(from).await?;
         // There is no change before the month of the first block or after the month of this block.
         let first = self.store.oldest_and_newest_block().await?.first().map_or(request.block_time, |(_, time)| *time);
         let last = Granularity::Month.bucket_end(Granularity::Month.bucket_start(request.block_time));

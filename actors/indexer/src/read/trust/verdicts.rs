@@ -93,7 +93,10 @@ impl IndexReader {
             Some((height.parse::<u64>().ok()?, last.parse::<u64>().ok()?))
         });
         let (height, last) = match cursor {
-            Some((height, last)) if height <= request.height => (height, last),
+            Some((height, last)) if height <= request.height => {
+                self.require_indexed(height).await?;
+                (height, last)
+            }
             Some((height, _)) => {
                 let text = format!("cursor: it is about height {height}, the request about {}", request.height);
                 return Err(ReadError::InvalidParameter(text));
@@ -118,6 +121,11 @@ impl IndexReader {
     /// Answers `vt.listChanges`: the heights with matching changes, the oldest first.
     pub(in crate::read) async fn trust_changes(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
         let from = request.params.required_number("fromBlock")?;
+        let late_start = self.late_start().await?.map(|oldest| oldest.height);
+        // 0 and 1 begin with the oldest block.
+        if from > 1 {
+            self.require_indexed(from).await?;
+        }
         let channels = parse_channels(request)?;
         let limit = usize::try_from(request.params.number("limit").unwrap_or(100)).unwrap_or(usize::MAX);
         let dids = request.params.list("dids");
@@ -160,7 +168,12 @@ impl IndexReader {
             }
             query.from = last;
         }
-        Ok(json!({"blocks": blocks, "currentBlock": request.height, "fromBlock": from, "nextFromBlock": next}))
+        let mut answer =
+            json!({"blocks": blocks, "currentBlock": request.height, "fromBlock": from, "nextFromBlock": next});
+        if let Some(oldest) = late_start.filter(|_| from <= 1) {
+            answer["oldest_block_height"] = oldest.into();
+        }
+        Ok(answer)
     }
 }
 

@@ -19,6 +19,7 @@ use super::{
     verdict_record::{self, VerdictOccasion},
 };
 use crate::{
+    ingest::{DigestLookup, DigestLookupError},
     store::{IndexStore, IndexStoreError},
     trust::{
         config::TrustConfig,
@@ -43,6 +44,7 @@ const MAX_TRY_GROUPS: usize = 8;
 /// Evaluates DIDs with the state of the store and with evidence from web servers.
 pub struct DidEvaluator {
     store: IndexStore,
+    digests: DigestLookup,
     fetcher: EvidenceFetcher,
     rules: EvaluationRules,
     /// Longest time that an evaluation stays open.
@@ -62,11 +64,12 @@ const MAX_REMEMBERED_DIDS: u64 = 100_000;
 impl DidEvaluator {
     /// Creates an evaluator for the schemas of one registry, whose references begin with `schema_prefix`. Fails when
     /// the HTTP client cannot be created.
-    pub fn new(config: &TrustConfig, schema_prefix: String, store: IndexStore) -> Result<Self, HttpClientError> {
+    pub fn new(config: &TrustConfig, schema_prefix: String, digests: DigestLookup) -> Result<Self, HttpClientError> {
         let fetcher = BoundedFetcher::new(config.hosts, FetchLimits::default())?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Ok(Self {
-            store,
+            store: digests.store().clone(),
+            digests,
             fetcher: EvidenceFetcher::new(fetcher),
             rules: EvaluationRules { schema_prefix, essential_schemas: config.essential_schemas.clone(), now: 0 },
             patience: config.patience(),
@@ -107,6 +110,10 @@ impl DidEvaluator {
     /// Takes over the failures of the open evaluations, for the services that depend on them.
     pub fn follow_open_evaluations(&self, evaluations: &OpenEvaluations) {
         self.doubts.with(|doubts| doubts.follow(evaluations));
+    }
+
+    pub(super) fn digests(&self) -> &DigestLookup {
+        &self.digests
     }
 
     pub(super) fn fetcher(&self) -> &EvidenceFetcher {
@@ -184,6 +191,17 @@ pub struct EvaluationTask {
     pub earlier: Option<EarlierTries>,
 }
 
+/// An evaluation was not performed; it is repeated.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluationError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] IndexStoreError),
+    /// It is not known whether a digest is anchored.
+    #[error(transparent)]
+    Digest(#[from] DigestLookupError),
+}
+
 /// The result of one run of the pure evaluation. `duration` excludes the wait for a processor.
 struct EvaluationAttempt {
     evidence: Evidence,
@@ -192,8 +210,8 @@ struct EvaluationAttempt {
 }
 
 impl DidEvaluator {
-    /// Evaluates a DID. Fails when the store fails.
-    pub async fn evaluate_did(&self, did: &str, task: EvaluationTask) -> Result<DidEvaluation, IndexStoreError> {
+    /// Evaluates a DID. Fails when the store fails, or when the node does not tell whether an earlier digest is anchored.
+    pub async fn evaluate_did(&self, did: &str, task: EvaluationTask) -> Result<DidEvaluation, EvaluationError> {
         let EvaluationTask { at, refresh, evidence, earlier } = task;
         if refresh == RefreshScope::All {
             let mut gathering = EvidenceGathering::new(did, at, RefreshScope::All, evidence.clone());
@@ -214,7 +232,7 @@ impl DidEvaluator {
     pub async fn try_again(
         &self,
         group: Vec<OpenEvaluation>,
-        mut ended: impl FnMut(OpenEvaluation, Result<DidEvaluation, IndexStoreError>),
+        mut ended: impl FnMut(OpenEvaluation, Result<DidEvaluation, EvaluationError>),
     ) {
         let _permit = self.try_permits.acquire().await;
         let shared = SharedAnswers::default();
@@ -238,7 +256,7 @@ impl DidEvaluator {
     pub(super) async fn reach_verdict(
         &self,
         gathering: &mut EvidenceGathering<'_>,
-    ) -> Result<TrustVerdict, IndexStoreError> {
+    ) -> Result<TrustVerdict, EvaluationError> {
         let did = gathering.did;
         let rules = EvaluationRules { now: gathering.at.time, ..self.rules.clone() };
         let mut cpu_time = Duration::ZERO;
@@ -267,7 +285,7 @@ impl DidEvaluator {
         verdict: &TrustVerdict,
         gathering: EvidenceGathering<'_>,
         unfinished: Option<UnfinishedVerdict>,
-    ) -> Result<DidEvaluation, IndexStoreError> {
+    ) -> Result<DidEvaluation, EvaluationError> {
         let (did, EvaluationPoint { height, time }) = (gathering.did, gathering.at);
         let Evidence { documents, resources, .. } = gathering.known;
         let evidence = Evidence { documents, resources, ..Evidence::default() };

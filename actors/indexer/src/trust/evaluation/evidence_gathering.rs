@@ -15,7 +15,7 @@ use svc_wire::{participant_state::ParticipantInstants, timestamp::parse_instant}
 use tokio::time::Instant;
 
 use super::{
-    did_evaluator::{DidEvaluator, EvaluationPoint},
+    did_evaluator::{DidEvaluator, EvaluationError, EvaluationPoint},
     shared_answers::SharedAnswers,
     verdict_record::{self, evidence_key},
 };
@@ -107,7 +107,7 @@ impl DidEvaluator {
     pub(super) async fn gather_former_inputs(
         &self,
         gathering: &mut EvidenceGathering<'_>,
-    ) -> Result<(), IndexStoreError> {
+    ) -> Result<(), EvaluationError> {
         let former = self.store().list_inputs(gathering.did).await?;
         let requests: BTreeSet<EvidenceRequest> =
             former.iter().filter_map(|key| verdict_record::parse_evidence_key(key)).collect();
@@ -126,7 +126,7 @@ impl DidEvaluator {
         &self,
         requests: &BTreeSet<EvidenceRequest>,
         gathering: &mut EvidenceGathering<'_>,
-    ) -> Result<(), IndexStoreError> {
+    ) -> Result<(), EvaluationError> {
         let (at, known) = (gathering.at, &mut gathering.known);
         let mut remote = Vec::new();
         for request in requests {
@@ -140,11 +140,9 @@ impl DidEvaluator {
                     known.schemas.insert(*id, self.load_schema(*id, at.height).await?.map(Arc::new));
                 }
                 EvidenceRequest::Digest(digest) => {
-                    let filter = EntityFilter { name: Some(digest.clone()), ..EntityFilter::default() };
-                    let found = self.store().find_entity(EntityKind::Digest, &filter, at.height).await?;
-                    known
-                        .digest_anchors
-                        .insert(digest.clone(), found.and_then(|stored| parse_instant(&stored.body, "created")));
+                    let found = self.digests().find(digest, at.height, at.time).await?;
+                    let anchored_at = found.and_then(|body| parse_instant(&body, "created"));
+                    known.digest_anchors.insert(digest.clone(), anchored_at);
                 }
             }
         }
@@ -158,7 +156,7 @@ impl DidEvaluator {
                 missing.insert(request.clone(), stored);
             }
         }
-        self.fetch_missing(missing, gathering).await
+        Ok(self.fetch_missing(missing, gathering).await?)
     }
 
     /// Returns the evidence that no server is asked for: stored, shared by the tries of a group, or in doubt already.

@@ -6,7 +6,7 @@ use svc_net::evidence::insert_evidence;
 use svc_trust::{Evidence, EvidenceFailure, EvidenceRequest, TrustVerdict};
 
 use super::{
-    did_evaluator::{DidEvaluation, DidEvaluator, UnfinishedVerdict},
+    did_evaluator::{DidEvaluation, DidEvaluator, EvaluationError, UnfinishedVerdict},
     evidence_gathering::{EvidenceGathering, RefreshScope, settle_failures},
     verdict_record::{self, evidence_key},
 };
@@ -32,7 +32,7 @@ impl DidEvaluator {
         verdict: TrustVerdict,
         gathering: EvidenceGathering<'_>,
         earlier: Option<EarlierTries>,
-    ) -> Result<DidEvaluation, IndexStoreError> {
+    ) -> Result<DidEvaluation, EvaluationError> {
         if verdict.unanswered.is_empty() {
             return self.build_evaluation(&verdict, gathering, None).await;
         }
@@ -82,7 +82,7 @@ impl DidEvaluator {
         mut gathering: EvidenceGathering<'_>,
         failed: BTreeMap<EvidenceRequest, EvidenceFailure>,
         refutation: Option<Refutation<'_>>,
-    ) -> Result<DidEvaluation, IndexStoreError> {
+    ) -> Result<DidEvaluation, EvaluationError> {
         let dependents = self.store().list_dependents(&[verdict_record::parent_key(gathering.did)]).await?;
         let dependents: BTreeSet<String> = dependents.into_iter().collect();
         for (request, failure) in failed {
@@ -113,7 +113,7 @@ impl DidEvaluator {
         &self,
         gathering: &EvidenceGathering<'a>,
         failed: &BTreeMap<EvidenceRequest, EvidenceFailure>,
-    ) -> Result<Option<Refutation<'a>>, IndexStoreError> {
+    ) -> Result<Option<Refutation<'a>>, EvaluationError> {
         let Evidence { documents, resources, .. } = gathering.known.clone();
         let mut known = Evidence { documents, resources, ..Evidence::default() };
         for (request, failure) in failed {

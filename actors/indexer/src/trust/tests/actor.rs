@@ -9,6 +9,7 @@ use svc_wire::trust_stream::{MeasureFlags, TrustChannels};
 use crate::{
     derive::stats::{StatsDeltas, StatsMetric, StatsScope},
     hub::{ControlMessage, HubHandle, HubSettings, SubscriptionFilter, TrustTopic},
+    read::test_reader::unanswered_digests,
     store::{BlockWrite, EntityChange, EntityKind, IndexStore},
     trust::{Args, DidEvaluator, TrustConfig, TrustEvaluatorHandle},
 };
@@ -25,7 +26,8 @@ pub(super) struct EvaluatorFixture {
 
 async fn start_evaluator() -> EvaluatorFixture {
     let store = IndexStore::open("sqlite::memory:", "c").await.expect("opens");
-    let did_evaluator = DidEvaluator::new(&TrustConfig::default(), "vpr:svc:c:cs:".to_owned(), store.clone());
+    let did_evaluator =
+        DidEvaluator::new(&TrustConfig::default(), "vpr:svc:c:cs:".to_owned(), unanswered_digests(store.clone()));
     start_evaluator_with(store, did_evaluator.expect("an HTTP client")).await
 }
 

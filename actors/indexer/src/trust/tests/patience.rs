@@ -17,6 +17,7 @@ use tokio::{
 use super::actor::{EvaluatorFixture, start_evaluator_with};
 use crate::{
     hub::{ControlMessage, HubConnection, SubscriptionFilter},
+    read::test_reader::unanswered_digests,
     store::{BlockWrite, EntityChange, EntityKind, IndexStore, TrustWrite, VerdictWrite},
     trust::{DidEvaluator, Msg, TrustConfig, patience::open_evaluation::OpenEvaluation},
 };
@@ -103,7 +104,7 @@ impl PatienceFixture {
         let clock = Arc::new(AtomicI64::new(START));
         let shown = Arc::clone(&clock);
         let config = TrustConfig { hosts: HostPolicy::AllowPrivate, ..TrustConfig::default() };
-        let did_evaluator = DidEvaluator::new(&config, "vpr:svc:c:cs:".to_owned(), store.clone());
+        let did_evaluator = DidEvaluator::new(&config, "vpr:svc:c:cs:".to_owned(), unanswered_digests(store.clone()));
         let did_evaluator = did_evaluator.expect("a client").with_clock(Arc::new(move || shown.load(Ordering::SeqCst)));
         let evaluator = start_evaluator_with(store, did_evaluator).await;
         let subscriber = evaluator.hub.join().await.expect("joins");

@@ -98,9 +98,15 @@ impl IndexReader {
             return Ok((moment, None));
         }
         let Some(block) = self.store.block_before(until, request.height).await? else {
+            let subject = if context.session.is_some() { "session out of window" } else { "context.time" };
+            if let Some(oldest) = self.late_start().await? {
+                let time = iso_millis(moment.evaluated_time);
+                let message = format!("{subject}: the state of {time} is not indexed");
+                return Err(ReadError::HeightNotIndexed { message, oldest: oldest.height });
+            }
+            // Before its first block the chain had no registry.
             let first =
                 self.store.oldest_and_newest_block().await?.first().map_or(request.block_time, |(_, time)| *time);
-            let subject = if context.session.is_some() { "session out of window" } else { "context.time" };
             let denial =
                 format!("{subject}: nothing is known of that time, the first block here is of {}", iso_millis(first));
             return Ok((moment, Some(denial)));
