@@ -42,7 +42,8 @@ pub fn read_indexer(
     let database = read_database(&mut reader, secrets);
     let bind = reader.read(indexer::SVC_INDEXER_BIND, |text| text.parse().ok());
     let port = reader.read_number(indexer::SVC_INDEXER_PORT);
-    let block_interval = reader.read_millis(indexer::SVC_INDEXER_BLOCK_MS);
+    let block_interval =
+        reader.read_optional(indexer::SVC_INDEXER_BLOCK_MS, |text| text.parse().ok().map(Duration::from_millis));
     let start = reader.read_optional(indexer::SVC_INDEXER_START, |text| text.parse().ok());
     let max_buffered_bytes = reader.read_number(indexer::WS_MAX_BUFFERED_BYTES);
     let hosts = reader.read_host_policy();

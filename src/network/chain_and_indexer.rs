@@ -75,7 +75,7 @@ impl LocalIndexer {
             wait_limit: Some(VERDICT_TIMEOUT),
             patience: None,
         };
-        let block_interval = block_time.unwrap_or(Duration::from_secs(1));
+        let block_interval = Some(block_time.unwrap_or(Duration::from_secs(1)));
         let config =
             IndexerConfig { block_interval, trust, ..IndexerConfig::new(devnet.node.origin(), database.to_owned()) };
         let mut indexer = Self { config, address, runtime: None };

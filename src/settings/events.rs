@@ -19,7 +19,7 @@ rows! {
     SVC_AGENT_START = row(number("a height,", 1, u64::MAX), AGENT, "first block of an empty store")
         .otherwise("the indexer's height");
     SVC_INDEXER_SILENCE_MS = row(number("milliseconds,", 1_000, 86_400_000), AGENT,
-        "silence that ends a connection").otherwise("twice the announced interval");
+        "silence after which the indexer is asked for its height").otherwise("twice the announced interval");
     EVENTS_WEBHOOK_URL = row(Text("an http or https URL without credentials and fragment"), AGENT,
         "receiver of the events; without it nothing is stored");
     EVENTS_WEBHOOK_API_KEY = row(Text("visible ASCII characters"), AGENT, "bearer token for the receiver").secret();

@@ -14,8 +14,8 @@ rows! {
     SVC_INDEXER_PORT = row(SettingType::PORT, &[Indexer], "port at which it listens").default("3001");
     SVC_INDEXER_START = row(number("a height,", 1, u64::MAX), &[Indexer],
         "first height of an empty database").otherwise("the oldest block with its state");
-    SVC_INDEXER_BLOCK_MS = row(SettingType::MILLIS, &[Indexer], "usual time between blocks; subscribers receive it")
-        .default("6000");
+    SVC_INDEXER_BLOCK_MS = row(SettingType::MILLIS, &[Indexer], "time between blocks that subscribers receive")
+        .otherwise("the median of the newest 100 blocks");
     WS_MAX_BUFFERED_BYTES = row(number("bytes,", 65_536, u64::MAX), &[Indexer],
         "bytes that may wait for one subscriber").default("8388608");
     SVC_ESSENTIAL_SCHEMAS = row(Text("a comma-separated list of schemas, such as ServiceCredential@VERSION=sha384-DIGEST"),

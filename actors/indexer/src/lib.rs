@@ -38,6 +38,7 @@ mod fake_node;
 mod follower;
 mod hub;
 mod ingest;
+mod pace;
 mod projection;
 mod read;
 mod store;
@@ -54,6 +55,7 @@ pub use hub::{
     MAX_CONTROL_MESSAGE_BYTES, SubscriptionFilter, TrustTopic, View,
 };
 pub use ingest::{IndexDifference, Verification};
+pub use pace::AnnouncedInterval;
 pub use read::{IndexReader, MAX_BODY_BYTES, ReadAnswer, ReadArguments, ReadError, openapi, read_endpoints};
 pub use store::{Checkpoint, IndexStoreError, TrustSource};
 pub use svc_trust::EssentialSchemas;

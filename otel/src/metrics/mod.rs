@@ -39,7 +39,7 @@ pub use mcp::{record_bootstrap, record_peer_token, record_tool_call, record_tool
 pub use net::{
     record_did_resolution, record_document_fetch, record_endpoint_switch, record_http_connections, record_http_refused,
     record_indexer_standing, record_node_dispute, record_upstream_request, record_ws_connected, record_ws_last_block,
-    record_ws_reconnect,
+    record_ws_reconnect, record_ws_silent,
 };
 pub use operator::{
     record_authz_cache_refresh, record_authz_cache_size, record_barrier_lag, record_barrier_outcome,

@@ -40,6 +40,16 @@ pub fn record_ws_connected(endpoint: &str, connected: bool) {
         .set(u64::from(connected), [("endpoint", endpoint)]);
 }
 
+/// Records whether nothing comes over an open link, whose server has no newer block either.
+pub fn record_ws_silent(endpoint: &str, is_silent: bool) {
+    instrument!(
+        Gauge,
+        "svc_mcp_ws_silent",
+        "1 while nothing comes over an open WebSocket and its server has no newer block, by endpoint."
+    )
+    .set(u64::from(is_silent), [("endpoint", endpoint)]);
+}
+
 /// Counts an attempt to reopen a WebSocket link.
 pub fn record_ws_reconnect(endpoint: &str) {
     instrument!(Counter, "svc_mcp_ws_reconnects_total", "WebSocket attempts after the first, by endpoint.")

@@ -17,7 +17,7 @@ async fn health(origin: &str) -> (u16, Value) {
 
 fn in_memory(rpc: impl Into<UpstreamOrigins>) -> IndexerConfig {
     // Three of these intervals are less than the 15 s that a silence lasts at least.
-    IndexerConfig { block_interval: Duration::from_millis(200), ..IndexerConfig::new(rpc, "sqlite::memory:") }
+    IndexerConfig { block_interval: Some(Duration::from_millis(200)), ..IndexerConfig::new(rpc, "sqlite::memory:") }
 }
 
 fn newest(node: &Node) -> u64 {

@@ -1,14 +1,20 @@
 //! The block subscription, over a real WebSocket.
 
+use std::time::Duration;
+
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use svc::network::ChainAndIndexer;
+use svc_indexer::IndexerConfig;
 use tokio_tungstenite::{
     connect_async,
     tungstenite::{Message, protocol::frame::coding::CloseCode},
 };
 
 use super::{
-    super::harness::{CREATE_ECOSYSTEM, TEST_TIMEOUT, TestNetwork, ecosystem_arguments, start_quick_network},
+    super::harness::{
+        CREATE_ECOSYSTEM, TEST_TIMEOUT, TestNetwork, ecosystem_arguments, poll_until, start_quick_network,
+    },
     SubscriptionSocket,
 };
 
@@ -138,4 +144,17 @@ async fn bad_control_messages_close_with_1008_and_long_ones_with_1009() {
     }
     let url = world.network.indexer_origin().replace("http", "ws") + "/v4/other/subscribe";
     assert!(connect_async(url).await.expect_err("refused").to_string().contains("404"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_indexer_without_a_setting_announces_the_interval_of_its_chain() {
+    let config = super::config("corporation", Some(Duration::from_millis(200)));
+    let chain = ChainAndIndexer::launch(&config).await.expect("starts");
+    let rpc = chain.devnet.node.origin();
+    let replica = super::IndexerReplica::launch(IndexerConfig::new(rpc, "sqlite::memory:")).await;
+    poll_until("it announces the interval", async || {
+        let ready = next(&mut super::connect(&replica.origin).await).await;
+        ready["blockIntervalMs"].as_u64().is_some_and(|interval| (150..400).contains(&interval))
+    })
+    .await;
 }

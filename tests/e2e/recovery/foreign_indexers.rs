@@ -1,7 +1,10 @@
 //! Indexers that follow another chain, or another history of this one: they are left out and named.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -21,6 +24,7 @@ use svc_operator::{
 };
 use svc_wire::account_key::AccountKey;
 use tokio::sync::watch;
+use tokio_tungstenite::tungstenite::Message;
 
 use super::super::{
     fakes::forward_websocket_until,
@@ -29,24 +33,51 @@ use super::super::{
 
 /// The statements that a proxy changes on the way from an index.
 #[derive(Clone, Default)]
-struct Disguise {
+pub(in crate::e2e) struct Disguise {
     /// The chain id of the version.
-    chain_id: Option<String>,
+    pub(in crate::e2e) chain_id: Option<String>,
     /// Whether the version has no blocks, as that of an indexer of another make.
-    hides_blocks: bool,
+    pub(in crate::e2e) hides_blocks: bool,
+    /// Blocks that `ready` and `subscribed` are ahead of the index.
+    pub(in crate::e2e) lead: u64,
+}
+
+/// The blocks of a stream that a proxy passes on.
+#[derive(Clone, Copy, Default)]
+pub(in crate::e2e) enum Passage {
+    /// All.
+    #[default]
+    All,
+    /// None: the socket lives.
+    None,
+    /// Each block waits until there are so many. Until then the height is that of the last block that was passed on.
+    Bursts(usize),
 }
 
 /// A proxy before an index, which can be replaced.
 #[derive(Clone)]
-struct IndexProxy {
+pub(in crate::e2e) struct IndexProxy {
     upstream: Arc<Mutex<String>>,
     disguise: Disguise,
     cuts: watch::Sender<u64>,
+    passage: Arc<Mutex<Passage>>,
+    /// The last block that was passed on.
+    passed: Arc<AtomicU64>,
+    connections: Arc<AtomicUsize>,
+    height_reads: Arc<AtomicUsize>,
 }
 
 impl IndexProxy {
-    async fn start(upstream: String, disguise: Disguise) -> (Self, String) {
-        let proxy = Self { upstream: Arc::new(Mutex::new(upstream)), disguise, cuts: watch::Sender::new(0) };
+    pub(in crate::e2e) async fn start(upstream: String, disguise: Disguise) -> (Self, String) {
+        let proxy = Self {
+            upstream: Arc::new(Mutex::new(upstream)),
+            disguise,
+            cuts: watch::Sender::new(0),
+            passage: Arc::default(),
+            passed: Arc::default(),
+            connections: Arc::default(),
+            height_reads: Arc::default(),
+        };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let origin = format!("http://{}", listener.local_addr().expect("an address"));
         let router = Router::new().fallback(forward).with_state(proxy.clone());
@@ -55,9 +86,49 @@ impl IndexProxy {
     }
 
     /// Ends all connections; the next ones lead to this index.
-    fn lead_to(&self, upstream: String) {
+    pub(in crate::e2e) fn lead_to(&self, upstream: String) {
         *self.upstream.lock().expect("not poisoned") = upstream;
         self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    pub(in crate::e2e) fn set_passage(&self, passage: Passage) {
+        *self.passage.lock().expect("not poisoned") = passage;
+    }
+
+    /// Reads of the height so far.
+    pub(in crate::e2e) fn height_reads(&self) -> usize {
+        self.height_reads.load(Ordering::SeqCst)
+    }
+
+    /// Streams that were opened so far.
+    pub(in crate::e2e) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// The messages that a client hears in the place of one of the index; `held` are blocks that wait.
+    fn retell(&self, message: Message, held: &Mutex<Vec<Message>>) -> Vec<Message> {
+        let Message::Text(text) = &message else { return vec![message] };
+        let mut body: Value = serde_json::from_str(text).expect("JSON");
+        let height = body["block"].as_u64().unwrap_or(0);
+        if body["type"] != "block" {
+            body["block"] = (height + self.disguise.lead).into();
+            return vec![Message::text(body.to_string())];
+        }
+        let mut held = held.lock().expect("not poisoned");
+        held.push(message);
+        let passed = match *self.passage.lock().expect("not poisoned") {
+            Passage::All => std::mem::take(&mut *held),
+            Passage::Bursts(count) if held.len() >= count => std::mem::take(&mut *held),
+            Passage::Bursts(_) => Vec::new(),
+            Passage::None => {
+                held.clear();
+                Vec::new()
+            }
+        };
+        if !passed.is_empty() {
+            self.passed.store(height, Ordering::SeqCst);
+        }
+        passed
     }
 }
 
@@ -69,7 +140,12 @@ async fn forward(State(proxy): State<IndexProxy>, mut request: Request) -> Respo
         let cut = async move {
             let _ = cuts.changed().await;
         };
-        return forward_websocket_until(&mut request, url, |message| vec![message], cut);
+        proxy.connections.fetch_add(1, Ordering::SeqCst);
+        let held = Mutex::default();
+        return forward_websocket_until(&mut request, url, move |message| proxy.retell(message, &held), cut);
+    }
+    if path.starts_with("/v4/indexer/block-height") {
+        proxy.height_reads.fetch_add(1, Ordering::SeqCst);
     }
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, 1 << 20).await.expect("a body");
@@ -77,6 +153,13 @@ async fn forward(State(proxy): State<IndexProxy>, mut request: Request) -> Respo
     let Ok(response) = onward.body(body).send().await else { return StatusCode::BAD_GATEWAY.into_response() };
     let status = StatusCode::from_u16(response.status().as_u16()).expect("a status");
     let mut bytes = response.bytes().await.expect("a body").to_vec();
+    let has_bursts = matches!(*proxy.passage.lock().expect("not poisoned"), Passage::Bursts(_));
+    let passed = proxy.passed.load(Ordering::SeqCst);
+    if path.starts_with("/v4/indexer/block-height") && has_bursts && passed > 0 {
+        let mut height: Value = serde_json::from_slice(&bytes).expect("JSON");
+        height["height"] = passed.into();
+        bytes = height.to_string().into_bytes();
+    }
     if path.starts_with("/v4/indexer/version") && status.is_success() {
         let mut version: Value = serde_json::from_slice(&bytes).expect("JSON");
         if let Some(chain_id) = &proxy.disguise.chain_id {
@@ -118,15 +201,15 @@ fn origins(all: &[&str]) -> UpstreamOrigins {
     list
 }
 
-fn operator_config(world: &TestNetwork, indexers: &[&str]) -> OperatorConfig {
+pub(in crate::e2e) fn operator_config(world: &TestNetwork, indexers: &[&str]) -> OperatorConfig {
     OperatorConfig::new(1, world.network.devnet.node.origin(), origins(indexers))
 }
 
-fn operator_key() -> AccountKey {
+pub(in crate::e2e) fn operator_key() -> AccountKey {
     AccountKey::from_mnemonic(OPERATOR_MNEMONIC).expect("a key")
 }
 
-async fn write(operator: &Operator, name: &str) -> WriteReceipt {
+pub(in crate::e2e) async fn write(operator: &Operator, name: &str) -> WriteReceipt {
     let mut arguments = ecosystem_arguments(name);
     arguments["corporation"] = operator.snapshot().policy_address().into();
     arguments["operator"] = operator.identity().address.to_string().into();
@@ -164,7 +247,7 @@ async fn an_indexer_of_another_chain_is_left_out_in_every_place_and_disguise() {
     let foreign = other_chain("svc-other-1", 20).await;
     // A dead fork with the same chain id, longer than the live chain.
     let dead = other_chain("svc-devnet-1", world.height() + 400).await;
-    let lies = Disguise { chain_id: Some("svc-devnet-1".to_owned()), hides_blocks: false };
+    let lies = Disguise { chain_id: Some("svc-devnet-1".to_owned()), ..Disguise::default() };
     let other_make = Disguise { hides_blocks: true, ..Disguise::default() };
     let (_liar, liar) = IndexProxy::start(foreign.indexer_origin(), lies.clone()).await;
     let lies = Disguise { hides_blocks: true, ..lies };

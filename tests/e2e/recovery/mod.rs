@@ -14,6 +14,7 @@ mod process_kill;
 mod quoted_sentences;
 mod records;
 mod refusals;
+mod silent_indexers;
 
 use serde_json::{Value, json};
 use svc_operator::{FeeLimits, Operator, OperatorConfig, WriteOrigin, WriteRequest};

@@ -5,11 +5,10 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use svc_agent_flows::NamedParticipant;
 use svc_agent_identity::chain_link::ChainError;
-use svc_agent_store::{AgentStore, AgentStoreError, BlockEvents};
-use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure};
 use svc_net::{
     block_subscription::{BlockPatience, BlockSubscription, OUTSIDE_CONTRACT, PageError},
-    upstream::{UpstreamEndpoints, read_event_page},
+    upstream::{read_event_page, read_indexed_height},
     websocket::{ConnectionEpoch, LinkEvent},
 };
 use svc_otel::metrics;
@@ -17,30 +16,26 @@ use svc_wire::{
     block_subscription::{SubscriptionEffect, SubscriptionPhase},
     event_stream::{IndexerEvent, StreamMessage},
 };
+use tokio::time::sleep;
 
 use super::{
     Args, Msg,
     core::{CompleteBlock, EventCollector},
+    cursor::{STORE_PAUSE, read_cursor},
     indexer_choice::IndexerChoice,
-    proof::{StatedBlock, StoreFailure, is_consistent, prove_chain, prove_own_writes},
+    proof::{StatedBlock, StoreFailure, is_consistent, prove_and_store},
     release,
 };
 
-/// Shortest silence that ends a connection.
-const MIN_SILENCE: Duration = Duration::from_secs(1);
-/// Time in which an indexer is expected to speak first.
-const READY_SILENCE: Duration = Duration::from_secs(10);
+/// Time between two looks for an indexer that has to be compared with the node.
+const COMPARISON_INTERVAL: Duration = Duration::from_secs(2);
 /// Modules of events about grants and participants, and those about schemas and digests too.
 const GRANT_MODULES: [&str; 2] = ["de", "pp"];
 const CREDENTIAL_MODULES: [&str; 5] = ["cs", "de", "di", "ec", "pp"];
 /// Attempts in a row without a proof after which the connection ends, and another indexer may be selected.
 const MAX_UNPROVEN: u32 = 10;
-/// Reads of the cursor before a start fails.
-const MAX_CURSOR_READS: u32 = 10;
 /// Blocks that may wait for the store while the watcher counts as live: each one waits for a moment.
 const MAX_LIVE_BLOCKS: usize = 3;
-/// Pause after a failure of the store.
-const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// State of the watcher.
 pub struct State {
@@ -49,8 +44,6 @@ pub struct State {
     /// Height from which a subscription begins while nothing is stored.
     first_height: Option<u64>,
     collector: EventCollector,
-    /// The indexer of the connection; pages of another one have other cursors.
-    indexer: UpstreamEndpoints,
     /// Selects the indexer.
     choice: IndexerChoice,
     /// Blocks that are being stored.
@@ -79,11 +72,10 @@ impl ActorBehaviour for RegistryWatcher {
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         let (stored, ids) = read_cursor(&args.watcher.store).await?;
         let before_start = args.watcher.start_height.map(|height| height.saturating_sub(1));
-        let silence = args.watcher.silence;
         let subscription = BlockSubscription::open(
             args.watcher.indexer.clone(),
             args.watcher.scope.clone(),
-            BlockPatience { initial: Some(silence.unwrap_or(READY_SILENCE)), fixed: silence, least: MIN_SILENCE },
+            BlockPatience::new(args.watcher.silence),
             None,
             context.mailbox(),
             Msg::Link,
@@ -97,7 +89,6 @@ impl ActorBehaviour for RegistryWatcher {
             subscription,
             first_height: before_start,
             collector: EventCollector::new(stored, ids),
-            indexer: args.watcher.indexer.pinned(),
             choice,
             storing: None,
             stated: None,
@@ -113,6 +104,7 @@ impl ActorBehaviour for RegistryWatcher {
         let effects = match message {
             Msg::Link(event) => state.receive(context, event),
             Msg::PageRead { epoch, page } => state.subscription.on_page(epoch, page),
+            Msg::HeightRead { epoch, height } => state.subscription.on_height(epoch, height),
             Msg::Stored { epoch, result } => {
                 state.finish_store(context, epoch, result);
                 Vec::new()
@@ -122,19 +114,17 @@ impl ActorBehaviour for RegistryWatcher {
                 Vec::new()
             }
             Msg::CompareIndexers => {
-                if state.indexer.current().left_out().is_some() {
-                    state.subscription.reconnect("the indexer is left out");
-                }
-                let (choice, stored, mailbox) = (state.choice.clone(), state.collector.cursor(), context.mailbox());
-                context.spawn(async move {
-                    choice.compare(stored).await;
-                    mailbox.send(Msg::CompareIndexers);
-                });
+                state.subscription.follow_current();
+                state.compare_indexers(context);
+                Vec::new()
+            }
+            Msg::IndexerFound { better } => {
+                state.subscription.switch_to(&better);
                 Vec::new()
             }
         };
         for effect in effects {
-            state.perform(effect);
+            state.perform(context, effect);
         }
         if let (SubscriptionPhase::Live, Some(height)) =
             (state.subscription.phase(), state.subscription.processed_height())
@@ -163,21 +153,45 @@ impl State {
                 if !self.is_same_chain && self.stated.is_none() {
                     self.stated = StatedBlock::of(&frame);
                 }
-                return self.subscription.on_message(frame);
+                let has_promise = self.choice.commits_before_ready(self.subscription.indexer().current().origin());
+                return self.subscription.on_message(frame, has_promise);
             }
             Some(LinkEvent::Frame { .. }) => self.subscription.reconnect(OUTSIDE_CONTRACT),
             Some(LinkEvent::Down { .. }) => {
                 self.held_page = None;
-                context.spawn(self.choice.clone().select(self.indexer.clone(), self.collector.cursor()));
+                self.replace_indexer(context);
             }
+            Some(LinkEvent::Silent { .. }) => return self.subscription.on_silence(),
             Some(LinkEvent::Ready { .. }) | None => {}
         }
         Vec::new()
     }
 
+    /// Compares the indexers with the node once more, and again after a while. One that is left out is replaced.
+    fn compare_indexers(&self, context: &ActorContext<Msg>) {
+        let (choice, stored, mailbox) = (self.choice.clone(), self.collector.cursor(), context.mailbox());
+        context.spawn(async move {
+            if let Some(better) = choice.compare(stored).await {
+                mailbox.send(Msg::IndexerFound { better });
+            }
+            sleep(COMPARISON_INTERVAL).await;
+            mailbox.send(Msg::CompareIndexers);
+        });
+    }
+
+    /// The connection to the indexer has ended: another one may be used now.
+    fn replace_indexer(&self, context: &ActorContext<Msg>) {
+        let (choice, stored, mailbox) = (self.choice.clone(), self.collector.cursor(), context.mailbox());
+        let connected = self.subscription.indexer().clone();
+        context.spawn(async move {
+            if let Some(better) = choice.select(connected, stored).await {
+                mailbox.send(Msg::IndexerFound { better });
+            }
+        });
+    }
+
     /// A connection is open.
     fn begin_again(&mut self) {
-        self.indexer = self.args.watcher.indexer.pinned();
         self.collector.begin_again();
         if self.is_doubtful {
             self.first_height = self.before_start();
@@ -189,8 +203,16 @@ impl State {
         self.subscription.begin_after(stored.or(self.first_height));
     }
 
-    fn perform(&mut self, effect: SubscriptionEffect) {
+    fn perform(&mut self, context: &ActorContext<Msg>, effect: SubscriptionEffect) {
         match effect {
+            SubscriptionEffect::ReadHeight => {
+                let (mailbox, epoch) = (context.mailbox(), self.subscription.epoch());
+                let indexer = self.subscription.indexer().clone();
+                context.spawn(async move {
+                    let height = read_indexed_height(indexer.current()).await;
+                    mailbox.send(Msg::HeightRead { epoch, height: height.map_err(|error| error.to_string()) });
+                });
+            }
             SubscriptionEffect::ReadPage { after, cursor } => self.held_page = Some((after, cursor)),
             SubscriptionEffect::Deliver { events } => {
                 metrics::record_registry_events(events.len());
@@ -323,7 +345,7 @@ impl State {
     fn note_other_block(&mut self, height: u64, is_own: bool) {
         (self.stated, self.is_doubtful) = (None, true);
         let watcher = &self.args.watcher;
-        let (indexer, node) = (self.indexer.current().origin(), watcher.pipeline.node().origin());
+        let (indexer, node) = (self.subscription.indexer().current().origin(), watcher.pipeline.node().origin());
         tracing::error!(indexer, node, height, "the indexer and the node have different blocks at a height");
         if !is_own {
             return;
@@ -342,7 +364,7 @@ impl State {
 
     fn read_page(&self, context: &ActorContext<Msg>, after: u64, cursor: Option<String>) {
         let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.subscription.epoch());
-        let indexer = self.indexer.clone();
+        let indexer = self.subscription.indexer().clone();
         context.spawn(async move {
             let page = read_event_page(indexer.current(), &args.watcher.scope, after, cursor.as_deref()).await;
             mailbox.send(Msg::PageRead { epoch, page: page.map_err(PageError::from) });
@@ -356,6 +378,7 @@ impl State {
         let is_live = is_proven && self.collector.next_blocks().len() <= MAX_LIVE_BLOCKS;
         let was_live = self.args.state.with(|state| {
             state.stored_height = self.collector.cursor();
+            state.is_silent = self.subscription.is_silent();
             state.is_connected = phase != SubscriptionPhase::Connecting;
             state.skipped = self.collector.skipped();
             std::mem::replace(&mut state.is_live, is_live)
@@ -364,49 +387,5 @@ impl State {
             // Events may have been missed behind a gap of the index.
             self.args.watcher.flows.read_all();
         }
-    }
-}
-
-/// Reads the cursor. A first start that fails is not repeated by a supervisor, and a database may be away for a moment.
-async fn read_cursor(store: &AgentStore) -> Result<(Option<u64>, Vec<String>), ActorFailure> {
-    let mut attempts = 0;
-    loop {
-        let read = async { Ok::<_, AgentStoreError>((store.event_cursor().await?, store.ids_at_cursor().await?)) };
-        match read.await {
-            Ok(read) => return Ok(read),
-            Err(error) if attempts == MAX_CURSOR_READS => return Err(ActorFailure(error.to_string())),
-            Err(error) => {
-                tracing::warn!(%error, "the cursor of the events cannot be read");
-                attempts += 1;
-                tokio::time::sleep(STORE_PAUSE).await;
-            }
-        }
-    }
-}
-
-async fn prove_and_store(
-    args: &Args,
-    stated: Option<&StatedBlock>,
-    blocks: &[CompleteBlock],
-) -> Result<(), StoreFailure> {
-    let watcher = &args.watcher;
-    if let Some(stated) = stated {
-        prove_chain(watcher, stated).await?;
-    }
-    for block in blocks {
-        prove_own_writes(watcher, &block.events).await?;
-    }
-    let rows: Vec<BlockEvents> = blocks.iter().map(|block| to_rows(args, block)).collect();
-    let now = wall_clock::now().seconds;
-    Ok(watcher.store.store_blocks(&rows, now, watcher.max_stored).await?)
-}
-
-fn to_rows(args: &Args, block: &CompleteBlock) -> BlockEvents {
-    let maker = args.watcher.notifications;
-    let is_delivered = args.watcher.courier.is_some();
-    BlockEvents {
-        height: block.height,
-        ids: block.events.iter().map(|event| maker.id(event)).collect(),
-        notifications: block.events.iter().filter(|_| is_delivered).map(|event| maker.make(event)).collect(),
     }
 }

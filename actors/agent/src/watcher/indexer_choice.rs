@@ -1,14 +1,9 @@
 //! The choice of the indexer: one that follows the node's chain, answers, and has the blocks that are stored.
 
-use std::time::Duration;
-
 use svc_kit::ActorFailure;
-use svc_net::upstream::{IndexerGuard, UpstreamEndpoints, select_indexer};
+use svc_net::upstream::{IndexerGuard, UpstreamEndpoints, find_better_indexer};
 use svc_pipeline::Pipeline;
-use tokio::time::{Instant, sleep};
-
-/// Time between two looks for an indexer that has to be compared with the node.
-const COMPARISON_INTERVAL: Duration = Duration::from_secs(2);
+use tokio::time::Instant;
 
 /// Selects the indexer of a watcher. Clones share the comparisons.
 #[derive(Clone)]
@@ -26,25 +21,28 @@ impl IndexerChoice {
         Ok(Self { indexers: indexers.clone(), pipeline: pipeline.clone(), guard })
     }
 
-    /// Compares the indexers with the node, as far as it is due, and replaces one that is left out. Ends when the next comparison may be due.
-    pub async fn compare(self, stored: Option<u64>) {
-        self.guard.compare_due().await;
-        if self.indexers.current().left_out().is_some() {
-            self.replace(stored).await;
-        }
-        sleep(COMPARISON_INTERVAL).await;
+    /// Whether the indexer at `origin` promises that the block below the one of its `ready` is committed.
+    pub fn commits_before_ready(&self, origin: &str) -> bool {
+        self.guard.commits_before_ready(origin)
     }
 
-    /// Replaces the indexer in use by another one when it is left out, does not answer, or lacks blocks that are stored. `connected` has
-    /// ended its connection: another server may answer there now.
-    pub async fn select(self, connected: UpstreamEndpoints, stored: Option<u64>) {
+    /// Compares the indexers with the node, as far as it is due. Returns the one that replaces one that is left out.
+    pub async fn compare(self, stored: Option<u64>) -> Option<UpstreamEndpoints> {
+        self.guard.compare_due().await;
+        self.indexers.current().left_out()?;
+        self.find_better(stored).await
+    }
+
+    /// Returns the indexer that replaces the one in use, when this one is left out, does not answer, or lacks blocks that are stored.
+    /// `connected` has ended its connection: another server may answer there now.
+    pub async fn select(self, connected: UpstreamEndpoints, stored: Option<u64>) -> Option<UpstreamEndpoints> {
         self.guard.doubt(connected.current().origin());
         self.guard.compare_due().await;
-        self.replace(stored).await;
+        self.find_better(stored).await
     }
 
-    async fn replace(&self, stored: Option<u64>) {
+    async fn find_better(&self, stored: Option<u64>) -> Option<UpstreamEndpoints> {
         let plausible = self.pipeline.clock().plausible_height(Instant::now());
-        select_indexer(&self.indexers, stored.unwrap_or(0), Some(plausible)).await;
+        find_better_indexer(&self.indexers, stored.unwrap_or(0), Some(plausible)).await
     }
 }

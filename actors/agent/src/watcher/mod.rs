@@ -8,6 +8,7 @@
 
 mod actor;
 mod core;
+mod cursor;
 mod indexer_choice;
 mod proof;
 mod release;
@@ -46,6 +47,8 @@ pub struct WatcherState {
     pub stored_height: Option<u64>,
     /// Whether blocks arrive.
     pub is_live: bool,
+    /// Whether nothing comes from the indexer, which has no newer block either.
+    pub is_silent: bool,
     /// Whether the indexer was reached since the last disconnection.
     pub is_connected: bool,
     /// Events that were skipped: their heights are below the cursor, or they were stored before.
@@ -63,6 +66,13 @@ pub enum Msg {
         /// The page, or the error in words.
         page: Result<EventsPage, PageError>,
     },
+    /// The height of the indexer was read, or could not be.
+    HeightRead {
+        /// Connection during which the read began.
+        epoch: ConnectionEpoch,
+        /// The height, or the error in words.
+        height: Result<u64, String>,
+    },
     /// Blocks were stored, or could not be.
     Stored {
         /// Connection during which they came.
@@ -74,9 +84,14 @@ pub enum Msg {
     StoreAgain,
     /// The timer for comparing the indexers with the node has fired.
     CompareIndexers,
+    /// The indexers have been compared with each other: the one, fixed, that replaces the one in use.
+    IndexerFound {
+        /// The indexer.
+        better: UpstreamEndpoints,
+    },
 }
 
-impl_actor_message!(Msg { Link, PageRead, Stored, StoreAgain, CompareIndexers });
+impl_actor_message!(Msg { Link, PageRead, HeightRead, Stored, StoreAgain, CompareIndexers, IndexerFound });
 
 /// The event types that the agent acts on. Events of the others are delivered all the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,7 +130,7 @@ pub(crate) struct WatcherArgs {
     pub scope: SubscriptionScope,
     /// First height whose events are stored, while the store is empty; the next block when absent.
     pub start_height: Option<u64>,
-    /// Silence that ends a connection; derived from the announced interval when absent.
+    /// Silence after which the indexer is asked for its height; derived from the announced interval when absent.
     pub silence: Option<Duration>,
     /// The store.
     pub store: AgentStore,

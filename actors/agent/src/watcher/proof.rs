@@ -3,14 +3,15 @@
 
 use prost_types::Timestamp;
 use svc_agent_identity::chain_link::ChainError;
-use svc_agent_store::AgentStoreError;
+use svc_agent_store::{AgentStoreError, BlockEvents};
+use svc_kit::wall_clock;
 use svc_net::upstream::NodeClient;
 use svc_wire::{
     event_stream::{IndexerEvent, StreamMessage},
     timestamp::{iso_millis, parse_rfc3339},
 };
 
-use super::WatcherArgs;
+use super::{Args, WatcherArgs, core::CompleteBlock};
 
 /// A block that the indexer has stated, for the comparison with the node's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,4 +107,32 @@ pub(super) async fn prove_own_writes(watcher: &WatcherArgs, events: &[IndexerEve
         }
     }
     Ok(())
+}
+
+/// Stores blocks once the node has proven the stated block and the account's own writes.
+pub(super) async fn prove_and_store(
+    args: &Args,
+    stated: Option<&StatedBlock>,
+    blocks: &[CompleteBlock],
+) -> Result<(), StoreFailure> {
+    let watcher = &args.watcher;
+    if let Some(stated) = stated {
+        prove_chain(watcher, stated).await?;
+    }
+    for block in blocks {
+        prove_own_writes(watcher, &block.events).await?;
+    }
+    let rows: Vec<BlockEvents> = blocks.iter().map(|block| to_rows(args, block)).collect();
+    let now = wall_clock::now().seconds;
+    Ok(watcher.store.store_blocks(&rows, now, watcher.max_stored).await?)
+}
+
+fn to_rows(args: &Args, block: &CompleteBlock) -> BlockEvents {
+    let maker = args.watcher.notifications;
+    let is_delivered = args.watcher.courier.is_some();
+    BlockEvents {
+        height: block.height,
+        ids: block.events.iter().map(|event| maker.id(event)).collect(),
+        notifications: block.events.iter().filter(|_| is_delivered).map(|event| maker.make(event)).collect(),
+    }
 }

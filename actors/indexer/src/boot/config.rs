@@ -13,8 +13,8 @@ pub struct IndexerConfig {
     pub rpc: UpstreamOrigins,
     /// `sqlite::memory:`, `sqlite://path?mode=rwc`, or `postgres://user@host/database`.
     pub database: String,
-    /// Expected time between blocks, which `ready` announces to subscribers.
-    pub block_interval: Duration,
+    /// Time between blocks, which `ready` announces to subscribers; by default the median of the newest 100 blocks.
+    pub block_interval: Option<Duration>,
     /// First height of an empty store; by default the oldest height of which a node has block and state.
     pub start_height: Option<u64>,
     /// Bytes that may wait for one subscriber.
@@ -32,7 +32,7 @@ impl IndexerConfig {
         Self {
             rpc: rpc.into(),
             database: database.into(),
-            block_interval: Duration::from_secs(6),
+            block_interval: None,
             start_height: None,
             max_buffered_bytes: Self::MAX_BUFFERED_BYTES,
             trust: TrustConfig::default(),

@@ -20,16 +20,14 @@ use crate::{
     follower::{self, FollowerHandle, NodeHistories, NodeMessages},
     hub::{BlockTopic, HubHandle, HubSettings, TrustTopic},
     ingest::{DigestLookup, NodeReader},
+    pace::{AnnouncedInterval, PACE_BLOCKS},
     read::{IndexReader, ReadSubject},
     store::IndexStore,
     trust::{self, DidEvaluator, TrustEvaluatorHandle},
 };
 
-/// Blocks, and the least time, without a new block after which the indexer is stuck while the node has more.
-const STUCK_INTERVALS: f64 = 10.0;
-/// Block intervals without an answer of any node after which the indexer counts as stopped, [`MIN_STUCK_TIME`] at least.
-const AWAY_INTERVALS: f64 = 3.0;
-const MIN_STUCK_TIME: Duration = Duration::from_secs(15);
+/// Least time without a new block, or without an answer of any node, after which the indexer does not count as running.
+const LEAST_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A running indexer.
 ///
@@ -85,8 +83,11 @@ impl Indexer {
         }
         let start_height = find_first_height(&config, &node, checkpoint, &status.sync_info).await?;
 
+        let interval = AnnouncedInterval::new(config.block_interval);
+        let newest_times = store.list_block_times(checkpoint.saturating_sub(PACE_BLOCKS as u64), checkpoint).await?;
+        interval.record_blocks(newest_times.into_values());
         let settings = HubSettings {
-            block_interval: config.block_interval,
+            block_interval: interval.clone(),
             first_height: start_height,
             max_buffered_bytes: config.max_buffered_bytes,
         };
@@ -99,7 +100,8 @@ impl Indexer {
             did_evaluator: Arc::new(DidEvaluator::new(&config.trust, schema_prefix, digests.clone())?),
             write_store: store.with_write_pool(),
             hub: trust_hub.clone(),
-            wait_limit: config.trust.wait_limit(config.block_interval),
+            wait_limit: config.trust.wait_limit,
+            block_interval: interval.clone(),
             live_height: status.sync_info.latest_block_height,
             start_height,
         };
@@ -114,8 +116,8 @@ impl Indexer {
             hub: hub.clone(),
             trust_evaluator: trust_evaluator.clone(),
             start_height,
-            stuck_after: config.block_interval.mul_f64(STUCK_INTERVALS).max(MIN_STUCK_TIME),
-            away_after: config.block_interval.mul_f64(AWAY_INTERVALS).max(MIN_STUCK_TIME),
+            block_interval: interval,
+            least_patience: LEAST_PATIENCE,
             last_error: last_error.clone(),
         };
         let supervisor = Supervisor::new("indexer");

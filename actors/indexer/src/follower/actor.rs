@@ -84,7 +84,7 @@ impl ActorBehaviour for Follower {
             polls: StatusPolls::default(),
             moved_at: Instant::now(),
             heights: StatedHeights::default(),
-            silence: NodeSilence::new(args.away_after, Instant::now()),
+            silence: NodeSilence::new(Instant::now()),
             failed_height: None,
             newest_time: Some(checkpoint.time).filter(|_| checkpoint.height > 0),
         })
@@ -102,7 +102,7 @@ impl ActorBehaviour for Follower {
                     state.has_new_connection = true;
                     Vec::new()
                 }
-                Some(LinkEvent::Ready { .. }) | None => Vec::new(),
+                Some(LinkEvent::Ready { .. } | LinkEvent::Silent { .. }) | None => Vec::new(),
             },
             Msg::StatusRead { head, confirmed } => state.status_read(head, confirmed),
             Msg::StatusFailed { error } => {
@@ -169,7 +169,7 @@ impl ActorBehaviour for Follower {
             committed: state.core.committed(),
             tip: state.core.tip(),
             block_age_seconds: state.block_age(),
-            is_stuck: state.core.tip() > state.core.committed() && state.moved_at.elapsed() > state.args.stuck_after,
+            is_stuck: state.core.tip() > state.core.committed() && state.moved_at.elapsed() > state.args.stuck_after(),
             last_error: state.args.last_error.with(|error| error.clone()),
         };
         serde_json::to_value(observed).unwrap_or_default()
@@ -190,8 +190,11 @@ impl State {
     fn publish(&mut self, blocks: Vec<BlockMessage>) {
         let (Some(newest), tip) = (blocks.last().map(|block| block.block), self.core.tip()) else { return };
         self.moved_at = Instant::now();
-        let time = blocks.last().and_then(|block| timestamp::parse_rfc3339(&block.block_time));
-        self.newest_time = time.as_ref().map(timestamp::unix_nanos).or(self.newest_time);
+        let time =
+            |block: &BlockMessage| timestamp::parse_rfc3339(&block.block_time).as_ref().map(timestamp::unix_nanos);
+        let times: Vec<i128> = blocks.iter().filter_map(time).collect();
+        self.newest_time = times.last().copied().or(self.newest_time);
+        self.args.block_interval.record_blocks(times);
         self.args.messages.blocks_written(newest);
         metrics::record_indexer_progress(newest, tip, Duration::ZERO);
         for block in &blocks {
@@ -258,13 +261,14 @@ impl State {
         if let Some(age) = self.block_age() {
             metrics::record_block_age(age);
         }
-        if !self.silence.check(Instant::now()) {
+        let limit = self.args.away_after();
+        if !self.silence.check(Instant::now(), limit) {
             return;
         }
         metrics::record_nodes_away(true);
         // The reason of another stop stays.
         if !self.core.is_stopped() {
-            let message = format!("no node has answered for {} s", self.silence.limit().as_secs_f64());
+            let message = format!("no node has answered for {} s", limit.as_secs_f64());
             tracing::error!(reason = message, "the indexer has stopped");
             let error = LastError { message, timestamp: wall_clock::now_rfc3339() };
             self.args.last_error.with(|last| *last = Some(error));

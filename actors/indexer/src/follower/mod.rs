@@ -37,6 +37,7 @@ use crate::{
     block::KnownMessages,
     hub::HubHandle,
     ingest::{FetchedBlock, HistoryMismatch, IngestError, PrunedHeight},
+    pace::AnnouncedInterval,
     store::IndexStore,
     trust::TrustEvaluatorHandle,
 };
@@ -105,15 +106,30 @@ pub struct Args {
     pub trust_evaluator: TrustEvaluatorHandle,
     /// First height to write when the store is empty.
     pub start_height: u64,
-    /// Time without a new block after which the follower is stuck, while the node has more.
-    pub stuck_after: Duration,
-    /// Time without an answer of any node after which the follower counts as stopped.
-    pub away_after: Duration,
+    /// The time between blocks.
+    pub block_interval: AnnouncedInterval,
+    /// Least time without a new block, or without an answer of any node, after which the follower does not count as running.
+    pub least_patience: Duration,
     /// The failure of the last attempt; reads use it while the follower restarts.
     pub last_error: RetainedState<Option<LastError>>,
 }
 
+/// Block intervals without a new block, while the node has more, after which the follower is stuck.
+const STUCK_INTERVALS: u32 = 10;
+/// Block intervals without an answer of any node after which the follower counts as stopped.
+const AWAY_INTERVALS: u32 = 3;
+
 impl Args {
+    /// Time without a new block after which the follower is stuck, while the node has more.
+    fn stuck_after(&self) -> Duration {
+        (self.block_interval.get() * STUCK_INTERVALS).max(self.least_patience)
+    }
+
+    /// Time without an answer of any node after which the follower counts as stopped.
+    fn away_after(&self) -> Duration {
+        (self.block_interval.get() * AWAY_INTERVALS).max(self.least_patience)
+    }
+
     /// The error of a height that no node has any more.
     async fn pruned_height(&self, height: u64) -> Result<PrunedHeight, IngestError> {
         let oldest = self.node.oldest_height(KeptPart::BlockAndState).await?;

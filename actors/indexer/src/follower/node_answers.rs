@@ -50,20 +50,14 @@ impl StatedHeights {
 /// The silence of all nodes.
 #[derive(Debug)]
 pub(super) struct NodeSilence {
-    limit: Duration,
     answered_at: Instant,
     is_too_long: bool,
 }
 
 impl NodeSilence {
-    /// Begins now; `limit` is the longest silence of a follower that counts as running.
-    pub fn new(limit: Duration, now: Instant) -> Self {
-        Self { limit, answered_at: now, is_too_long: false }
-    }
-
-    /// Longest silence of a follower that counts as running.
-    pub fn limit(&self) -> Duration {
-        self.limit
+    /// Begins now.
+    pub fn new(now: Instant) -> Self {
+        Self { answered_at: now, is_too_long: false }
     }
 
     /// Whether no node has answered for longer than the limit.
@@ -77,9 +71,9 @@ impl NodeSilence {
         std::mem::take(&mut self.is_too_long)
     }
 
-    /// Returns whether the silence has just become too long.
-    pub fn check(&mut self, now: Instant) -> bool {
-        let is_too_long = now.saturating_duration_since(self.answered_at) >= self.limit;
+    /// Returns whether the silence has just become longer than a follower that counts as running may see.
+    pub fn check(&mut self, now: Instant, limit: Duration) -> bool {
+        let is_too_long = now.saturating_duration_since(self.answered_at) >= limit;
         is_too_long && !std::mem::replace(&mut self.is_too_long, true)
     }
 }
@@ -141,7 +135,7 @@ mod tests {
     fn a_silence_is_too_long_once_and_each_answer_begins_it_again() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let mut silence = NodeSilence::new(Duration::from_secs(15), start);
+        let (mut silence, limit) = (NodeSilence::new(start), Duration::from_secs(15));
         // Seconds, whether a node answers, and the result.
         for (seconds, answers, expected) in [
             (14, false, false),
@@ -154,7 +148,7 @@ mod tests {
             (46, false, false),
             (47, false, true),
         ] {
-            let changed = if answers { silence.end(after(seconds)) } else { silence.check(after(seconds)) };
+            let changed = if answers { silence.end(after(seconds)) } else { silence.check(after(seconds), limit) };
             assert_eq!(changed, expected, "after {seconds} s");
         }
         assert!(silence.is_too_long());

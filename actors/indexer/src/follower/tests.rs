@@ -203,7 +203,7 @@ struct FollowerFixture {
 async fn start_follower(node: &FakeNode) -> FollowerFixture {
     let store = IndexStore::open("sqlite::memory:", "c").await.expect("opens");
     let block_interval = Duration::from_millis(100);
-    let settings = HubSettings { block_interval, first_height: 1, max_buffered_bytes: 1 << 20 };
+    let settings = HubSettings { block_interval: block_interval.into(), first_height: 1, max_buffered_bytes: 1 << 20 };
     let (hub, hub_child) = HubHandle::child_spec(BlockTopic(store.clone()), settings);
     let follower = FollowerHandle::new();
     let namespace = Namespace::compiled();
@@ -216,8 +216,8 @@ async fn start_follower(node: &FakeNode) -> FollowerFixture {
         store: store.clone(),
         hub: hub.clone(),
         trust_evaluator: TrustEvaluatorHandle::new(),
-        stuck_after: Duration::from_secs(1),
-        away_after: AWAY_AFTER,
+        block_interval: block_interval.into(),
+        least_patience: AWAY_AFTER,
         start_height: 1,
         last_error: RetainedState::new(None),
     };

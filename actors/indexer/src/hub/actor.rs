@@ -26,7 +26,6 @@ use crate::store::iso_millis;
 
 pub struct State<T: HubTopic> {
     args: Arc<Args<T>>,
-    block_interval_ms: u64,
     block_time: String,
     connections: HashMap<u64, FrameSender>,
     subscriptions: SubscriptionIndex<T>,
@@ -51,7 +50,6 @@ impl<T: HubTopic> ActorBehaviour for Hub<T> {
         let settings = &args.settings;
         let checkpoint = args.topic.checkpoint().await.map_err(|error| ActorFailure(error.to_string()))?;
         Ok(State {
-            block_interval_ms: u64::try_from(settings.block_interval.as_millis()).unwrap_or(u64::MAX),
             args: Arc::clone(args),
             block_time: iso_millis(checkpoint.time),
             connections: HashMap::new(),
@@ -146,7 +144,7 @@ impl<T: HubTopic> State<T> {
         let ready = HandshakeMessage::Ready {
             block: self.blocks.height() + 1,
             block_time: self.block_time.clone(),
-            block_interval_ms: self.block_interval_ms,
+            block_interval_ms: u64::try_from(self.args.settings.block_interval.get().as_millis()).unwrap_or(u64::MAX),
         };
         self.send_frame(connection, &websocket_server::text_frame(&encode_message(&ready)));
         receiver

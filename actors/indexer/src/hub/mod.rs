@@ -22,13 +22,11 @@ mod message_json;
 mod tests;
 mod topics;
 
-use std::{
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::AtomicU64};
 
 use svc_kit::{AskError, Handle, ReplyPort, impl_actor_message, supervision::ChildSpec};
 
+use crate::pace::AnnouncedInterval;
 use actor::Hub;
 pub use connection::{FrameReceiver, HubConnection};
 pub use control_message::{ControlMessage, MAX_CONTROL_MESSAGE_BYTES};
@@ -38,8 +36,8 @@ pub use topics::{HubTopic, View, block_topic::BlockTopic, trust_topic::TrustTopi
 /// Settings of a hub.
 #[derive(Debug, Clone)]
 pub struct HubSettings {
-    /// Expected time between blocks, which `ready` announces to subscribers.
-    pub block_interval: Duration,
+    /// Time between blocks, which `ready` announces to subscribers.
+    pub block_interval: AnnouncedInterval,
     /// First height of the stream while the store is empty.
     pub first_height: u64,
     /// Bytes that may wait for one connection.

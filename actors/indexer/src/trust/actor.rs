@@ -17,6 +17,7 @@ use tracing::Instrument;
 
 use super::{
     Args, Msg,
+    config::usual_wait_limit,
     core::EvaluationRounds,
     evaluation::{
         did_evaluator::{DidEvaluation, EvaluationError, EvaluationPoint, EvaluationTask, UnfinishedVerdict},
@@ -191,7 +192,8 @@ impl State {
                 context.spawn(evaluate.instrument(span));
             }
             EvaluationEffect::StartTimer(height) => {
-                context.send_after(args.wait_limit, Msg::WaitExpired { height });
+                let limit = args.wait_limit.unwrap_or_else(|| usual_wait_limit(args.block_interval.get()));
+                context.send_after(limit, Msg::WaitExpired { height });
             }
             EvaluationEffect::WriteRound(heights) => {
                 let round = RoundResult {

@@ -25,12 +25,12 @@ impl TrustConfig {
     pub fn patience(&self) -> Duration {
         self.patience.unwrap_or(DEFAULT_PATIENCE)
     }
+}
 
-    /// Returns how long a round waits for web servers.
-    pub fn wait_limit(&self, block_interval: Duration) -> Duration {
-        // A slow machine needs this time to evaluate evidence that is already fetched.
-        const SHORTEST: Duration = Duration::from_millis(200);
-        const LONGEST: Duration = Duration::from_secs(2);
-        self.wait_limit.unwrap_or_else(|| (block_interval / 2).clamp(SHORTEST, LONGEST))
-    }
+/// How long a round waits for web servers, unless it is configured.
+pub(super) fn usual_wait_limit(block_interval: Duration) -> Duration {
+    // A slow machine needs this time to evaluate evidence that is already fetched.
+    const SHORTEST: Duration = Duration::from_millis(200);
+    const LONGEST: Duration = Duration::from_secs(2);
+    (block_interval / 2).clamp(SHORTEST, LONGEST)
 }

@@ -32,6 +32,7 @@ use svc_wire::trust_stream::RecordedTrustBlock;
 
 use crate::{
     hub::{HubHandle, TrustTopic},
+    pace::AnnouncedInterval,
     store::{IndexStore, IndexStoreError},
 };
 use actor::TrustEvaluator;
@@ -72,8 +73,10 @@ pub struct Args {
     /// The store on the connection that is reserved for writes.
     pub write_store: IndexStore,
     pub hub: HubHandle<TrustTopic>,
-    /// How long a round waits for web servers.
-    pub wait_limit: Duration,
+    /// How long a round waits for web servers; by default half the block interval, within bounds.
+    pub wait_limit: Option<Duration>,
+    /// The time between blocks.
+    pub block_interval: AnnouncedInterval,
     /// First height at which DIDs are evaluated: the newest height of the node at the start.
     pub live_height: u64,
     /// First height of an empty store.

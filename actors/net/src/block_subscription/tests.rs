@@ -15,7 +15,7 @@ use super::*;
 use crate::upstream::{UpstreamKind, UpstreamOrigins};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
-const PATIENCE: BlockPatience = BlockPatience { initial: None, fixed: None, least: Duration::from_secs(1) };
+const PATIENCE: BlockPatience = BlockPatience { initial: TEST_TIMEOUT, fixed: None, least: Duration::from_secs(1) };
 
 /// The messages of an indexer over each connection.
 type Speech = &'static [fn() -> Value];
@@ -43,7 +43,7 @@ fn the_indexer_announces_the_silence_and_its_blocks_renew_it() {
         assert_eq!(reading.request.as_deref(), Some(r#"{"action":"subscribe","corporationId":7}"#));
         assert_eq!((reading.patience, reading.is_confirmed), (expected, false));
         let reading = read(subscribed(8));
-        assert_eq!((reading.patience, reading.is_confirmed, reading.request), (None, true, None));
+        assert_eq!((reading.patience, reading.is_confirmed, reading.request), (expected, true, None));
         let reading = read(block(8));
         assert_eq!((reading.patience, reading.is_confirmed, reading.request), (expected, false, None));
         assert_eq!(read(json!({"type": "weather"})), StreamMessage::Unknown.into());
@@ -55,9 +55,10 @@ fn the_indexer_announces_the_silence_and_its_blocks_renew_it() {
 enum Msg {
     Link(LinkEvent<StreamMessage>),
     Page(ConnectionEpoch, Result<EventsPage, PageError>),
+    Height(Result<u64, String>),
 }
 
-impl_actor_message!(Msg { Link, Page });
+impl_actor_message!(Msg { Link, Page, Height });
 
 /// Facts about the test's subscription.
 #[derive(Debug, PartialEq)]
@@ -65,6 +66,8 @@ enum Fact {
     Up(ConnectionEpoch),
     Effect(SubscriptionEffect),
     Down(String),
+    /// Whether nothing comes, after a height.
+    Silent(bool),
     /// The phase after a page.
     Page(SubscriptionPhase),
 }
@@ -94,17 +97,23 @@ impl ActorBehaviour for Subscriber {
         let (args, subscription) = state;
         let effects = match message {
             Msg::Link(event) => match subscription.accept(event) {
-                Some(LinkEvent::Up { epoch }) => {
+                Some(LinkEvent::Up { epoch, .. }) => {
                     let _ = args.facts.send(Fact::Up(epoch));
                     Vec::new()
                 }
-                Some(LinkEvent::Frame { frame, .. }) => subscription.on_message(frame),
+                Some(LinkEvent::Frame { frame, .. }) => subscription.on_message(frame, true),
                 Some(LinkEvent::Down { reason, .. }) => {
                     let _ = args.facts.send(Fact::Down(reason));
                     Vec::new()
                 }
+                Some(LinkEvent::Silent { .. }) => subscription.on_silence(),
                 Some(LinkEvent::Ready { .. }) | None => Vec::new(),
             },
+            Msg::Height(height) => {
+                let effects = subscription.on_height(subscription.epoch(), height);
+                let _ = args.facts.send(Fact::Silent(subscription.is_silent()));
+                effects
+            }
             Msg::Page(epoch, page) => {
                 let effects = subscription.on_page(epoch, page);
                 let _ = args.facts.send(Fact::Page(subscription.phase()));
@@ -187,21 +196,78 @@ async fn a_page_of_an_earlier_connection_is_dropped() {
 }
 
 #[tokio::test]
-async fn an_indexer_without_blocks_or_outside_its_contract_is_left() {
+async fn a_silent_indexer_is_asked_for_its_height_and_left_where_it_gives_none() {
     let fixed = BlockPatience { fixed: Some(Duration::from_millis(300)), ..PATIENCE };
-    let silent = BlockPatience { initial: Some(Duration::from_millis(300)), ..PATIENCE };
-    let cases: [(BlockPatience, Speech, &str); 3] = [
-        (fixed, &[|| ready(60_000), || subscribed(8)], BlockStream::SILENCE),
-        (silent, &[], BlockStream::SILENCE),
-        (PATIENCE, &[|| json!({"type": "block"})], OUTSIDE_CONTRACT),
-    ];
-    for (patience, says, expected) in cases {
-        let (_tree, _handle, mut heard) = start(patience, says).await;
+    let silent = BlockPatience { initial: Duration::from_millis(300), ..PATIENCE };
+    let cases: [(BlockPatience, Speech); 2] = [(fixed, &[|| ready(60_000), || subscribed(8)]), (silent, &[])];
+    for (patience, says) in cases {
+        let (_tree, handle, mut heard) = start(patience, says).await;
+        let mut first = None;
+        let mut next_question = async |heard: &mut mpsc::UnboundedReceiver<Fact>| loop {
+            match next(heard).await {
+                Fact::Up(epoch) => first = Some(epoch),
+                Fact::Effect(SubscriptionEffect::ReadHeight) => return,
+                // The pages of the first connection.
+                Fact::Effect(SubscriptionEffect::ReadPage { .. }) => {
+                    handle.tell(Msg::Page(first.expect("a connection"), page())).expect("delivered");
+                }
+                Fact::Down(reason) => panic!("{reason}"),
+                _ => {}
+            }
+        };
+        next_question(&mut heard).await;
+        handle.tell(Msg::Height(Ok(4))).expect("delivered");
+        // The connection goes on, and after the next patience the indexer is asked again.
+        next_question(&mut heard).await;
+        handle.tell(Msg::Height(Err("the test has none".to_owned()))).expect("delivered");
+        let mut silences = Vec::new();
         loop {
-            if let Fact::Down(reason) = next(&mut heard).await {
-                assert_eq!(reason, expected);
-                break;
+            match next(&mut heard).await {
+                Fact::Silent(is_silent) => silences.push(is_silent),
+                Fact::Down(reason) => {
+                    assert_eq!(reason, "the indexer sends no blocks, and its height could not be read");
+                    break;
+                }
+                _ => {}
             }
         }
+        assert_eq!(silences.last(), Some(&true), "it had no newer block");
     }
+}
+
+#[tokio::test]
+async fn an_indexer_outside_its_contract_is_left() {
+    let (_tree, _handle, mut heard) = start(PATIENCE, &[|| json!({"type": "block"})]).await;
+    loop {
+        if let Fact::Down(reason) = next(&mut heard).await {
+            assert_eq!(reason, OUTSIDE_CONTRACT);
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_to_an_indexer_that_is_not_in_use_any_more_is_ended() {
+    // The first indexer accepts the connection once the second one is in use.
+    let first = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let second = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let origin = |listener: &TcpListener| format!("http://{}", listener.local_addr().expect("an address"));
+    let (origin_of_first, origin_of_second) = (origin(&first), origin(&second));
+    let origins = UpstreamOrigins::from(&origin_of_first).with_origin(&origin_of_second);
+    let indexer = UpstreamEndpoints::new(UpstreamKind::Indexer, &origins).expect("a client");
+    let (facts, mut heard) = mpsc::unbounded_channel();
+    let handle = Handle::new("subscriber", "subscriber", 16);
+    let tree = Supervisor::new("root");
+    let args = Args { indexer: indexer.clone(), patience: PATIENCE, facts };
+    let child = ChildSpec::worker::<Subscriber>(&handle, args);
+    tree.start(SupervisorSpec::one_for_one(vec![child])).await.expect("the tree starts");
+    let (stream, _) = first.accept().await.expect("a connection");
+    indexer.use_origin(&origin_of_second);
+    let mut socket = accept_async(stream).await.expect("a handshake");
+    assert!(matches!(next(&mut heard).await, Fact::Up(_)));
+    assert_eq!(next(&mut heard).await, Fact::Down(REPLACED.to_owned()));
+    while let Some(Ok(_)) = socket.next().await {}
+    let (stream, _) = second.accept().await.expect("a connection");
+    let _socket = accept_async(stream).await.expect("a handshake");
+    assert!(matches!(next(&mut heard).await, Fact::Up(_)));
 }

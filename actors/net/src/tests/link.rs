@@ -2,6 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
+use crate::upstream::{UpstreamEndpoints, UpstreamKind, UpstreamOrigins};
 use crate::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, Patience, Reading, StreamProtocol, WebSocketLink};
 use futures::{SinkExt, StreamExt};
 use svc_kit::backoff::Backoff;
@@ -91,7 +92,7 @@ async fn next_event(events: &mut mpsc::Receiver<Event>) -> Event {
 
 async fn wait_for_up(events: &mut mpsc::Receiver<Event>) -> ConnectionEpoch {
     loop {
-        if let LinkEvent::Up { epoch } = next_event(events).await {
+        if let LinkEvent::Up { epoch, .. } = next_event(events).await {
             return epoch;
         }
     }
@@ -162,7 +163,7 @@ async fn frames_of_a_connection_that_was_given_up_are_dropped() {
             continue;
         };
         match event {
-            LinkEvent::Up { epoch } => {
+            LinkEvent::Up { epoch, .. } => {
                 assert_eq!(link.epoch(), epoch);
                 epochs.push(epoch);
             }
@@ -174,7 +175,7 @@ async fn frames_of_a_connection_that_was_given_up_are_dropped() {
                 link.reconnect("another reason");
             }
             LinkEvent::Down { reason, .. } => assert_eq!(reason, "the test wants another"),
-            LinkEvent::Ready { .. } => panic!("nothing was confirmed"),
+            LinkEvent::Ready { .. } | LinkEvent::Silent { .. } => panic!("nothing was confirmed"),
         }
     }
     assert_eq!(frames, ["0.0", "1.0", "2.0"]);
@@ -189,14 +190,17 @@ async fn a_late_frame_of_an_earlier_epoch_is_dropped() {
     let first = wait_for_up(&mut events).await;
     let frame = |epoch| LinkEvent::Frame { epoch, frame: "late".to_owned() };
     assert_eq!(link.accept(frame(first)), None, "no connection was accepted yet");
-    assert!(link.accept(Event::Up { epoch: first }).is_some() && link.accept(frame(first)).is_some());
+    assert!(
+        link.accept(Event::Up { epoch: first, origin: origin.clone() }).is_some()
+            && link.accept(frame(first)).is_some()
+    );
     link.reconnect("the test wants another");
     assert_eq!(link.accept(frame(first)), None, "it was given up");
     let down = next_event(&mut events).await;
     assert!(link.accept(down).is_some());
     assert_eq!(link.accept(frame(first)), None, "it has ended");
     let second = wait_for_up(&mut events).await;
-    assert!(second > first && link.accept(Event::Up { epoch: second }).is_some());
+    assert!(second > first && link.accept(Event::Up { epoch: second, origin: origin.clone() }).is_some());
     assert_eq!((link.accept(frame(first)), link.accept(Event::Ready { epoch: first })), (None, None));
     assert!(link.accept(frame(second)).is_some());
 }
@@ -382,4 +386,23 @@ async fn a_slow_owner_slows_the_socket() {
     let (_link, mut events) = open_link(&origin, TEST_TIMEOUT);
     wait_for_up(&mut events).await;
     assert!(tokio::time::timeout(TEST_TIMEOUT, sent.recv()).await.expect("in time").is_some());
+}
+
+#[tokio::test]
+async fn a_connection_ends_when_another_server_is_used_and_names_its_own() {
+    let quiet =
+        |_, mut socket: WebSocketStream<TcpStream>| async move { while let Some(Ok(_)) = socket.next().await {} };
+    let (first, second) = (start_server(quiet).await, start_server(quiet).await);
+    let origins = UpstreamOrigins::from(&first).with_origin(&second);
+    let endpoints = UpstreamEndpoints::new(UpstreamKind::Indexer, &origins).expect("a client");
+    let mut config = LinkConfig::with_endpoints("test", endpoints.clone(), "/");
+    config.backoff = FAST_BACKOFF;
+    let (_link, mut events) = open_stream(config, Echo::default());
+    for (origin, next) in [(&first, &second), (&second, &first)] {
+        let up = next_event(&mut events).await;
+        assert!(matches!(&up, LinkEvent::Up { origin: connected, .. } if connected == origin), "{up:?}");
+        endpoints.use_origin(next);
+        assert_eq!(wait_for_down(&mut events).await.1, "another server is used");
+    }
+    assert!(endpoints.at_origin(&second).is_some() && endpoints.at_origin("http://other.example").is_none());
 }

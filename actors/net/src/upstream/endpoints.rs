@@ -5,13 +5,16 @@ use std::{
     future::Future,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use svc_otel::metrics;
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
 
 use super::{
     http_client::HttpUpstream,
@@ -101,7 +104,7 @@ impl FailoverError for UpstreamError {
 #[derive(Clone)]
 pub struct UpstreamEndpoints {
     upstreams: Arc<[HttpUpstream]>,
-    current: Arc<AtomicUsize>,
+    current: Arc<watch::Sender<usize>>,
     pinned: Option<usize>,
     /// Whether each server is left out.
     left_out: Arc<[AtomicBool]>,
@@ -123,7 +126,13 @@ impl UpstreamEndpoints {
         let connect = |origin| HttpUpstream::with_recovery_signal(kind, origin, Arc::clone(&recovery));
         let members: Result<Vec<_>, _> = origins.iter().map(connect).collect();
         let left_out = origins.iter().map(|_| AtomicBool::new(false)).collect();
-        Ok(Self { upstreams: members?.into(), current: Arc::default(), pinned: None, left_out, recovery })
+        Ok(Self {
+            upstreams: members?.into(),
+            current: Arc::new(watch::Sender::new(0)),
+            pinned: None,
+            left_out,
+            recovery,
+        })
     }
 
     /// Waits until a request to one of the servers succeeds after one that failed.
@@ -145,12 +154,21 @@ impl UpstreamEndpoints {
     }
 
     fn current_index(&self) -> usize {
-        self.pinned.unwrap_or_else(|| self.current.load(Ordering::Acquire)).min(self.upstreams.len() - 1)
+        self.pinned.unwrap_or_else(|| *self.current.borrow()).min(self.upstreams.len() - 1)
     }
 
     /// Returns the current server.
     pub fn current(&self) -> &HttpUpstream {
         &self.upstreams[self.current_index()]
+    }
+
+    /// Waits until the server at `origin` is not the current one.
+    pub async fn replaced(&self, origin: &str) {
+        let mut changes = self.current.subscribe();
+        while self.current().origin() == origin {
+            // The sender lives as long as this client.
+            let _ = changes.changed().await;
+        }
     }
 
     /// Returns the same servers with the current one fixed.
@@ -202,8 +220,68 @@ impl UpstreamEndpoints {
         H: Fn(Self) -> F,
         F: Future<Output = Option<EndpointReach>>,
     {
+        let (reaches, better) = self.compare(at_least, plausible_height, reach).await;
+        if let Some(better) = better {
+            self.use_server(better);
+        }
+        reaches
+    }
+
+    /// Asks all servers for their progress. Returns the one, fixed, that replaces the current one by the rules of
+    /// [`UpstreamEndpoints::select_current`]; the caller ends the streams of the current one before it [uses](Self::use_origin) the other.
+    pub async fn find_better<H, F>(&self, at_least: u64, plausible_height: Option<u64>, reach: H) -> Option<Self>
+    where
+        H: Fn(Self) -> F,
+        F: Future<Output = Option<EndpointReach>>,
+    {
+        let (_, better) = self.compare(at_least, plausible_height, reach).await;
+        better.map(|index| Self { pinned: Some(index), ..self.clone() })
+    }
+
+    /// Makes the server at an origin the current one.
+    pub fn use_origin(&self, origin: &str) {
+        if let Some(index) = self.index_of(origin) {
+            self.use_server(index);
+        }
+    }
+
+    /// The same servers with the one at an origin fixed; `None` when none of them has it.
+    pub fn at_origin(&self, origin: &str) -> Option<Self> {
+        self.index_of(origin).map(|index| Self { pinned: Some(index), ..self.clone() })
+    }
+
+    fn index_of(&self, origin: &str) -> Option<usize> {
+        self.upstreams.iter().position(|upstream| upstream.origin() == origin)
+    }
+
+    fn use_server(&self, index: usize) {
+        let mut before = index;
+        let is_replaced = self.current.send_if_modified(|current| {
+            before = std::mem::replace(current, index);
+            before != index
+        });
+        if !is_replaced {
+            return;
+        }
+        let kind = self.upstreams[index].kind().as_str();
+        let (from, to) = (self.upstreams[before].origin(), self.upstreams[index].origin());
+        metrics::record_endpoint_switch(kind);
+        tracing::warn!(kind, from, to, "the current server is replaced");
+    }
+
+    /// The progress of all servers, in their order, and the number of the one that should replace the current one.
+    async fn compare<H, F>(
+        &self,
+        at_least: u64,
+        plausible_height: Option<u64>,
+        reach: H,
+    ) -> (Vec<Option<EndpointReach>>, Option<usize>)
+    where
+        H: Fn(Self) -> F,
+        F: Future<Output = Option<EndpointReach>>,
+    {
         if !self.has_alternatives() {
-            return Vec::new();
+            return (Vec::new(), None);
         }
         let requests = (0..self.upstreams.len()).map(|index| {
             let one = Self { pinned: Some(index), ..self.clone() };
@@ -214,15 +292,9 @@ impl UpstreamEndpoints {
             tracing::debug!(origin = self.upstreams[index].origin(), "the server is left out");
             *reach = None;
         }
-        let current = self.current_index();
         let believed = believed_reaches(&reaches, plausible_height);
-        if let Some(better) = better_endpoint(&believed, current, at_least) {
-            self.current.store(better, Ordering::Release);
-            let (from, to) = (self.upstreams[current].origin(), self.upstreams[better].origin());
-            metrics::record_endpoint_switch(self.upstreams[better].kind().as_str());
-            tracing::warn!(kind = self.upstreams[better].kind().as_str(), from, to, "the current server is replaced");
-        }
-        reaches
+        let better = better_endpoint(&believed, self.current_index(), at_least);
+        (reaches, better)
     }
 
     /// Returns each server, fixed.

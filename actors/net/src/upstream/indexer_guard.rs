@@ -227,10 +227,13 @@ impl IndexerGuard {
         })
     }
 
-    /// Whether the indexer at `origin` promises that the block below the one of its `ready` is committed.
+    /// Whether the indexer at `origin` promises that the block below the one of its `ready` is committed. One that was not compared since its
+    /// last connection may be of another make by now.
     pub fn commits_before_ready(&self, origin: &str) -> bool {
         let index = self.0.direct.iter().position(|one| one.current().origin() == origin);
-        self.with_known(|known| index.and_then(|index| known.get(index)).is_some_and(|one| one.commits_before_ready))
+        self.with_known(|known| {
+            index.and_then(|index| known.get(index)).is_some_and(|one| one.at.is_some() && one.commits_before_ready)
+        })
     }
 
     /// Whether every indexer is left out.

@@ -63,6 +63,15 @@ pub async fn indexer_reach(endpoints: UpstreamEndpoints) -> Option<EndpointReach
     Some(EndpointReach { height, is_ready: true })
 }
 
+/// The indexer, fixed, that replaces the one in use by the rules of [`select_indexer`].
+pub async fn find_better_indexer(
+    endpoints: &UpstreamEndpoints,
+    at_least: u64,
+    plausible_height: Option<u64>,
+) -> Option<UpstreamEndpoints> {
+    endpoints.find_better(at_least, plausible_height, indexer_reach).await
+}
+
 /// Replaces the indexer in use when it does not answer or is behind the others. One below `at_least` is not selected, nor one that alone is
 /// above `plausible_height`.
 pub async fn select_indexer(endpoints: &UpstreamEndpoints, at_least: u64, plausible_height: Option<u64>) {

@@ -22,7 +22,9 @@ pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOri
 pub use http_client::HttpUpstream;
 pub(crate) use http_client::innermost_cause;
 pub use indexer_guard::{IndexReport, IndexerGuard};
-pub use indexer_reads::{indexer_reach, not_indexed_below, read_event_page, read_indexed_height, select_indexer};
+pub use indexer_reads::{
+    find_better_indexer, indexer_reach, not_indexed_below, read_event_page, read_indexed_height, select_indexer,
+};
 pub use node_client::{BroadcastOutcome, NodeClient, NodeClientError};
 pub use node_dispute::HistoryDispute;
 pub use node_selection::ConfirmedHeight;

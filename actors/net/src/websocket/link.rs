@@ -1,8 +1,8 @@
 //! The link task: a WebSocket client that reconnects for ever, owned by an actor. Every stream client has one.
 //!
 //! The task connects, sends the requests of the stream, reads its texts by a [`StreamProtocol`], and ends a connection whose subscription
-//! is not confirmed in time, whose text breaks the protocol, or which is silent for longer than its server announces. The owner receives
-//! frames.
+//! is not confirmed in time, whose text breaks the protocol, which is silent for longer than its server announces, or whose server is not in
+//! use any more. The owner receives frames.
 //!
 //! Every event carries the epoch of its connection, and [`WebSocketLink::accept`] drops the frames of a connection that the owner has given
 //! up. Events are delivered with back-pressure: a slow owner slows the socket, and the memory does not grow. The time that the owner
@@ -46,6 +46,14 @@ enum LinkTarget {
 }
 
 impl LinkTarget {
+    /// Waits until another server is used than the one at `origin`; for ever where there is no other one.
+    async fn replaced(self, origin: String) {
+        match self {
+            Self::Fixed(_) => std::future::pending().await,
+            Self::Current(endpoints) => endpoints.replaced(&origin).await,
+        }
+    }
+
     /// Waits until the server answers a request over HTTP after it had failed to; for ever where no such requests are made.
     async fn recovered(&self) {
         match self {
@@ -98,12 +106,8 @@ impl LinkConfig {
         }
     }
 
-    /// Returns the `ws://` or `wss://` URL of the current target.
-    fn url(&self) -> String {
-        let origin = match &self.target {
-            LinkTarget::Fixed(origin) => origin.as_str(),
-            LinkTarget::Current(endpoints) => endpoints.current().origin(),
-        };
+    /// Returns the `ws://` or `wss://` URL at an origin.
+    fn url(&self, origin: &str) -> String {
         let origin = origin.trim_end_matches('/');
         match origin.strip_prefix("http") {
             Some(rest) => format!("ws{rest}{}", self.path),
@@ -119,6 +123,8 @@ pub enum LinkEvent<F> {
     Up {
         /// The connection.
         epoch: ConnectionEpoch,
+        /// Origin of the server that the connection leads to.
+        origin: String,
     },
     /// The server has confirmed the subscription. The confirming frame comes before it.
     Ready {
@@ -131,6 +137,11 @@ pub enum LinkEvent<F> {
         epoch: ConnectionEpoch,
         /// The frame.
         frame: F,
+    },
+    /// The stream has been silent for longer than its patience; only of a protocol that [reports it](StreamProtocol::REPORTS_SILENCE).
+    Silent {
+        /// The connection.
+        epoch: ConnectionEpoch,
     },
     /// A connection has ended, or an attempt has failed; the next attempt follows.
     Down {
@@ -153,6 +164,8 @@ pub struct WebSocketLink {
     _task: AbortOnDropHandle<()>,
 }
 
+/// Reason of the end of a connection to a server that is not used any more.
+pub(crate) const REPLACED: &str = "another server is used";
 /// Timeout of an attempt to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the farewell to a server.
@@ -181,7 +194,7 @@ impl WebSocketLink {
     {
         let (given_up, watched) = watch::channel(None);
         let wake = Arc::new(Notify::new());
-        let task = LinkTask { config, stream, deliver, given_up: watched, wake: Arc::clone(&wake) };
+        let task = LinkTask { config, stream, deliver, given_up: watched, wake: Arc::clone(&wake), was_silent: false };
         let task = AbortOnDropHandle::new(tokio::spawn(task.run()));
         Self { epoch: ConnectionEpoch::default(), is_given_up: true, given_up, wake, _task: task }
     }
@@ -190,9 +203,9 @@ impl WebSocketLink {
     /// event, in their order.
     pub fn accept<F>(&mut self, event: LinkEvent<F>) -> Option<LinkEvent<F>> {
         match &event {
-            LinkEvent::Up { epoch } => (self.epoch, self.is_given_up) = (*epoch, false),
+            LinkEvent::Up { epoch, .. } => (self.epoch, self.is_given_up) = (*epoch, false),
             LinkEvent::Down { epoch, .. } => (self.epoch, self.is_given_up) = (*epoch, true),
-            LinkEvent::Ready { epoch } | LinkEvent::Frame { epoch, .. } => {
+            LinkEvent::Ready { epoch } | LinkEvent::Frame { epoch, .. } | LinkEvent::Silent { epoch } => {
                 return (*epoch == self.epoch && !self.is_given_up).then_some(event);
             }
         }
@@ -202,6 +215,11 @@ impl WebSocketLink {
     /// The connection of the last accepted event.
     pub fn epoch(&self) -> ConnectionEpoch {
         self.epoch
+    }
+
+    /// Whether the last accepted connection is open and was not given up.
+    pub fn is_open(&self) -> bool {
+        !self.is_given_up
     }
 
     /// Closes the connection and opens the next. Frames of this one that are on their way are dropped.
@@ -225,6 +243,8 @@ struct LinkTask<S, D> {
     deliver: D,
     given_up: watch::Receiver<GivenUp>,
     wake: Arc<Notify>,
+    /// Whether the last connection was silent for longer than its patience.
+    was_silent: bool,
 }
 
 /// End of a connection.
@@ -253,15 +273,15 @@ where
         loop {
             epoch = ConnectionEpoch(epoch.0 + 1);
             let reason = match connect(&self.config).await {
-                Ok(socket) => {
+                Ok((socket, origin)) => {
                     metrics::record_ws_connected(self.config.endpoint, true);
                     tracing::info!(endpoint = self.config.endpoint, "link is up");
                     let opened = Instant::now();
-                    let end = self.serve(socket, epoch).await;
+                    let end = self.serve(socket, epoch, origin).await;
                     metrics::record_ws_connected(self.config.endpoint, false);
                     let End::Reason(reason) = end else { return };
-                    // A connection that lasted is no failed attempt: the backoff starts again.
-                    if opened.elapsed() >= self.config.backoff.max {
+                    // A connection that lasted, or outlasted a patience, is no failed attempt: the backoff starts again.
+                    if opened.elapsed() >= self.config.backoff.max || std::mem::take(&mut self.was_silent) {
                         failures = 0;
                     }
                     reason
@@ -287,9 +307,12 @@ where
     }
 
     /// Serves one connection to its end.
-    async fn serve(&mut self, mut socket: ClientSocket, epoch: ConnectionEpoch) -> End {
-        let stream = self.stream.clone();
-        match self.serve_stream(&mut socket, epoch, stream).await {
+    async fn serve(&mut self, mut socket: ClientSocket, epoch: ConnectionEpoch, origin: String) -> End {
+        let (stream, replaced) = (self.stream.clone(), self.config.target.clone().replaced(origin.clone()));
+        if let Err(end) = self.deliver(LinkEvent::Up { epoch, origin }).await {
+            return end;
+        }
+        match self.serve_stream(&mut socket, epoch, stream, replaced).await {
             Ok(reason) => {
                 let _ = timeout(CLOSE_TIMEOUT, socket.close(None)).await;
                 End::Reason(reason)
@@ -304,8 +327,9 @@ where
         socket: &mut ClientSocket,
         epoch: ConnectionEpoch,
         mut stream: S,
+        replaced: impl Future<Output = ()>,
     ) -> Result<String, End> {
-        self.deliver(LinkEvent::Up { epoch }).await?;
+        tokio::pin!(replaced);
         let mut waits = Waits::new(&self.config, Instant::now());
         for request in stream.requests() {
             socket.send(Message::text(request)).await.map_err(End::of)?;
@@ -346,7 +370,15 @@ where
                 () = sleep_until(waits.last_frame_at + waits.liveness) => {
                     return Err(End::Reason(format!("silent for {:?}", waits.liveness)));
                 }
-                () = until(waits.silent_at) => return Ok(S::SILENCE.to_owned()),
+                () = &mut replaced => return Ok(REPLACED.to_owned()),
+                () = until(waits.silent_at) => {
+                    if !S::REPORTS_SILENCE {
+                        return Ok(S::SILENCE.to_owned());
+                    }
+                    self.was_silent = true;
+                    self.deliver(LinkEvent::Silent { epoch }).await?;
+                    waits.be_patient_again(Instant::now());
+                }
                 () = until(waits.confirm_by) => {
                     return Ok(format!("no subscription within {:?}", self.config.confirmation_timeout));
                 }
@@ -373,17 +405,23 @@ fn read_text(frame: Option<Result<Message, WsError>>) -> Result<Option<Utf8Bytes
     }
 }
 
-async fn connect(config: &LinkConfig) -> Result<ClientSocket, String> {
-    if let LinkTarget::Current(endpoints) = &config.target
-        && let Some(reason) = endpoints.current().left_out()
-    {
-        return Err(format!("the server is left out: {reason}"));
-    }
+/// Connects to the server, which is returned with its origin. The server that is current may change meanwhile.
+async fn connect(config: &LinkConfig) -> Result<(ClientSocket, String), String> {
+    let origin = match &config.target {
+        LinkTarget::Fixed(origin) => origin.clone(),
+        LinkTarget::Current(endpoints) => {
+            let current = endpoints.current();
+            if let Some(reason) = current.left_out() {
+                return Err(format!("the server is left out: {reason}"));
+            }
+            current.origin().to_owned()
+        }
+    };
     let limits = WebSocketConfig::default()
         .max_message_size(Some(config.max_message_bytes))
         .max_frame_size(Some(config.max_message_bytes));
-    match timeout(CONNECT_TIMEOUT, connect_async_with_config(config.url(), Some(limits), true)).await {
-        Ok(Ok((socket, _))) => Ok(socket),
+    match timeout(CONNECT_TIMEOUT, connect_async_with_config(config.url(&origin), Some(limits), true)).await {
+        Ok(Ok((socket, _))) => Ok((socket, origin)),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no connection within {CONNECT_TIMEOUT:?}")),
     }

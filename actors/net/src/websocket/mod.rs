@@ -4,5 +4,6 @@ mod link;
 pub mod server;
 mod stream;
 
+pub(crate) use link::REPLACED;
 pub use link::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
 pub use stream::{Patience, Reading, StreamProtocol};

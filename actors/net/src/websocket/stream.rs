@@ -10,6 +10,10 @@ pub trait StreamProtocol: Clone + Send + Sync + 'static {
     /// Reason of the end when a patience with the stream has elapsed.
     const SILENCE: &'static str = "the server sends no frames";
 
+    /// Whether the owner decides about such a silence: it receives [`LinkEvent::Silent`](super::LinkEvent::Silent) after each patience, and the
+    /// connection goes on.
+    const REPORTS_SILENCE: bool = false;
+
     /// The requests that are sent as soon as a connection is open. A server that speaks first gets its requests from
     /// [`StreamProtocol::read`].
     fn requests(&self) -> Vec<String> {

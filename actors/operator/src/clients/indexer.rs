@@ -5,9 +5,8 @@ use serde_json::Value;
 use svc_kit::RetainedState;
 use svc_net::upstream::{
     FailoverError, HttpUpstream, IndexerGuard, JsonDocument, NodeClient, UpstreamEndpoints, UpstreamError,
-    UpstreamKind, UpstreamOrigins, indexer_reach, read_event_page, select_indexer,
+    UpstreamKind, UpstreamOrigins, find_better_indexer, indexer_reach,
 };
-use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
 use crate::barrier::IndexedHeight;
 
@@ -49,19 +48,27 @@ impl IndexerClient {
     }
 
     /// Compares the indexers with the node, as far as it is due, and selects another one when this one is left out, does not answer or is
-    /// behind. An indexer below the reported height is not selected. The newly selected indexer is compared with the node again.
+    /// behind. An indexer below the reported height is not selected.
     pub async fn choose_endpoint(&self) {
+        if let Some(better) = self.find_better().await {
+            self.endpoints.use_origin(better.current().origin());
+        }
+    }
+
+    /// Compares the indexers with the node, as far as it is due. Returns the one, fixed, that should replace the one in use. It is compared
+    /// with the node again.
+    pub async fn find_better(&self) -> Option<UpstreamEndpoints> {
         self.guard.compare_due().await;
         for _ in self.endpoints.origins() {
-            let before = self.endpoints.current().origin().to_owned();
-            select_indexer(&self.endpoints, self.reported_height(), None).await;
-            let now = self.endpoints.current().origin();
-            if now == before {
-                return;
-            }
-            self.guard.doubt(now);
+            let better = find_better_indexer(&self.endpoints, self.reported_height(), None).await?;
+            self.guard.doubt(better.current().origin());
             self.guard.compare_due().await;
+            // One that is left out does not answer, so that the next round finds another one.
+            if better.current().left_out().is_none() {
+                return Some(better);
+            }
         }
+        None
     }
 
     /// Sends a request to the indexer in use, or to another one that is high enough when it does not answer.
@@ -127,16 +134,6 @@ impl IndexerClient {
             )
         })
         .await
-    }
-
-    /// One page of events after a height, or after the cursor of an earlier page.
-    pub async fn events(
-        &self,
-        scope: &SubscriptionScope,
-        after_block_height: u64,
-        cursor: Option<&str>,
-    ) -> Result<EventsPage, UpstreamError> {
-        read_event_page(self.endpoints.current(), scope, after_block_height, cursor).await
     }
 }
 

@@ -38,7 +38,7 @@ impl ActorBehaviour for GraphWatch {
         match state.link.accept(event) {
             Some(LinkEvent::Frame { frame: height, .. }) => state.advance(height),
             Some(LinkEvent::Down { .. }) => state.args.position.with(|position| position.is_live = false),
-            Some(LinkEvent::Up { .. } | LinkEvent::Ready { .. }) | None => {}
+            Some(LinkEvent::Up { .. } | LinkEvent::Ready { .. } | LinkEvent::Silent { .. }) | None => {}
         }
         Ok(())
     }

@@ -52,7 +52,8 @@ impl Operator {
             },
             "rpc_ws": {"connected": clock.is_connected, "last_height": clock.height, "last_event_at": clock.last_event_at},
             "indexer_ws": {
-                "connected": position.is_live, "last_height": context.barrier.height(), "last_event_at": position.last_event_at,
+                "connected": position.is_live, "silent": position.is_silent, "last_height": context.barrier.height(),
+                "last_event_at": position.last_event_at,
             },
             "graph_ws": graph,
             "capability_cache_refreshed_at": self.snapshot().refreshed_at,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
     block_subscription::{BlockPatience, BlockSubscription, PageError},
+    upstream::{UpstreamEndpoints, read_event_page, read_indexed_height},
     websocket::LinkEvent,
 };
 use svc_otel::metrics;
@@ -20,8 +21,8 @@ use super::{Args, Msg};
 pub struct State {
     args: Arc<Args>,
     subscription: BlockSubscription,
-    /// Origin that the connection leads to.
-    connected_origin: String,
+    /// Whether there is a connection.
+    is_connected: bool,
     /// Height of the connection. It counts once the indexer is known to follow the node's chain.
     stated_height: u64,
 }
@@ -33,9 +34,6 @@ pub struct IndexerSubscription;
 const COMPARISON_INTERVAL: Duration = Duration::from_secs(2);
 /// The same while the indexer in use could not be compared with the node, so that its heights do not count.
 const UNVERIFIED_INTERVAL: Duration = Duration::from_millis(500);
-/// Indexers announce an interval and send their blocks in bursts, so that twice the interval alone would end good connections; pings end
-/// dead ones earlier.
-const BLOCK_PATIENCE: BlockPatience = BlockPatience { initial: None, fixed: None, least: Duration::from_secs(60) };
 
 impl ActorBehaviour for IndexerSubscription {
     const KIND: &'static str = "subscription";
@@ -48,37 +46,42 @@ impl ActorBehaviour for IndexerSubscription {
         let subscription = BlockSubscription::open(
             args.indexer.endpoints().clone(),
             SubscriptionScope::Corporation(args.corporation_id),
-            BLOCK_PATIENCE,
+            BlockPatience::new(None),
             processed,
             context.mailbox(),
             Msg::Link,
         );
         context.send_after(COMPARISON_INTERVAL, Msg::CompareEndpoints);
-        Ok(State { args: Arc::clone(args), subscription, connected_origin: String::new(), stated_height: 0 })
+        Ok(State { args: Arc::clone(args), subscription, is_connected: false, stated_height: 0 })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let effects = match message {
             Msg::Link(event) => state.receive(context, event),
             Msg::PageRead { epoch, page } => state.subscription.on_page(epoch, page),
+            Msg::HeightRead { epoch, height } => state.subscription.on_height(epoch, height),
             Msg::CompareEndpoints => {
                 state.choose_endpoint(context);
-                let is_followed = state.args.indexer.guard().is_followed(&state.connected_origin);
+                let is_followed =
+                    state.is_connected && state.args.indexer.guard().is_followed(state.connected_origin());
                 let interval = if is_followed { COMPARISON_INTERVAL } else { UNVERIFIED_INTERVAL };
                 context.send_after(interval, Msg::CompareEndpoints);
                 Vec::new()
             }
-            Msg::EndpointChosen => {
-                state.follow_choice();
+            Msg::EndpointChosen { better } => {
+                state.follow_choice(better);
                 Vec::new()
             }
         };
         for effect in effects {
             state.perform(context, effect);
         }
-        let (processed, is_live) =
-            (state.subscription.processed_height(), state.subscription.phase() == SubscriptionPhase::Live);
-        state.args.position.with(|position| (position.processed, position.is_live) = (processed, is_live));
+        let is_silent = state.subscription.is_silent();
+        let is_live = state.subscription.phase() == SubscriptionPhase::Live && !is_silent;
+        state.args.position.with(|position| {
+            position.processed = state.subscription.processed_height();
+            (position.is_live, position.is_silent) = (is_live, is_silent);
+        });
         Ok(())
     }
 
@@ -94,22 +97,21 @@ impl State {
     fn receive(&mut self, context: &ActorContext<Msg>, event: LinkEvent<StreamMessage>) -> Vec<SubscriptionEffect> {
         match self.subscription.accept(event) {
             Some(LinkEvent::Up { .. }) => {
-                self.connected_origin = self.args.indexer.endpoints().current().origin().to_owned();
-                self.stated_height = 0;
+                (self.is_connected, self.stated_height) = (true, 0);
                 self.choose_endpoint(context);
             }
             Some(LinkEvent::Frame { frame, .. }) => {
                 self.args.position.with(|position| position.last_event_at = Some(wall_clock::now_rfc3339()));
-                // Of an indexer without the promise, the height of `ready` may be ahead of its reads.
-                let is_early = matches!(frame, StreamMessage::Ready { .. })
-                    && !self.args.indexer.guard().commits_before_ready(&self.connected_origin);
-                let mut effects = self.subscription.on_message(frame);
-                effects.retain(|effect| !is_early || !matches!(effect, SubscriptionEffect::PublishHeight { .. }));
-                return effects;
+                let has_promise = self.args.indexer.guard().commits_before_ready(self.connected_origin());
+                return self.subscription.on_message(frame, has_promise);
             }
+            Some(LinkEvent::Silent { .. }) => return self.subscription.on_silence(),
             Some(LinkEvent::Down { .. }) => {
                 // Another server may accept the next connection, also at the same origin.
-                self.args.indexer.guard().doubt(&std::mem::take(&mut self.connected_origin));
+                if std::mem::take(&mut self.is_connected) {
+                    self.args.indexer.guard().doubt(self.connected_origin());
+                }
+                self.stated_height = 0;
                 self.choose_endpoint(context);
             }
             Some(LinkEvent::Ready { .. }) | None => {}
@@ -117,28 +119,33 @@ impl State {
         Vec::new()
     }
 
+    /// Origin of the indexer that the last connection leads to.
+    fn connected_origin(&self) -> &str {
+        self.subscription.indexer().current().origin()
+    }
+
     fn choose_endpoint(&self, context: &ActorContext<Msg>) {
         let (indexer, mailbox) = (self.args.indexer.clone(), context.mailbox());
         context.spawn(async move {
-            indexer.choose_endpoint().await;
-            mailbox.send(Msg::EndpointChosen);
+            let better = indexer.find_better().await;
+            mailbox.send(Msg::EndpointChosen { better });
         });
     }
 
-    fn follow_choice(&mut self) {
-        let current = self.args.indexer.endpoints().current();
-        // Events and reads must come from the same indexer.
-        if self.connected_origin != current.origin() {
-            self.subscription.reconnect("another indexer is used");
-        } else if current.left_out().is_some() {
-            self.subscription.reconnect("the indexer is left out");
+    fn follow_choice(&mut self, better: Option<UpstreamEndpoints>) {
+        match better {
+            Some(better) => {
+                self.stated_height = 0;
+                self.subscription.switch_to(&better);
+            }
+            None => self.subscription.follow_current(),
         }
         self.count_height();
     }
 
     /// Advances the barrier, unless the indexer may be one of another chain.
     fn count_height(&self) {
-        if self.stated_height > 0 && self.args.indexer.guard().is_followed(&self.connected_origin) {
+        if self.stated_height > 0 && self.args.indexer.guard().is_followed(self.connected_origin()) {
             metrics::record_ws_last_block("indexer", self.stated_height);
             self.args.barrier.advance(self.stated_height);
         }
@@ -147,13 +154,20 @@ impl State {
     fn perform(&mut self, context: &ActorContext<Msg>, effect: SubscriptionEffect) {
         match effect {
             SubscriptionEffect::ReadPage { after, cursor } => {
-                let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.subscription.epoch());
+                let (mailbox, epoch) = (context.mailbox(), self.subscription.epoch());
+                let indexer = self.subscription.indexer().clone();
+                let scope = SubscriptionScope::Corporation(self.args.corporation_id);
                 context.spawn(async move {
-                    let page = args
-                        .indexer
-                        .events(&SubscriptionScope::Corporation(args.corporation_id), after, cursor.as_deref())
-                        .await;
+                    let page = read_event_page(indexer.current(), &scope, after, cursor.as_deref()).await;
                     mailbox.send(Msg::PageRead { epoch, page: page.map_err(PageError::from) });
+                });
+            }
+            SubscriptionEffect::ReadHeight => {
+                let (mailbox, epoch) = (context.mailbox(), self.subscription.epoch());
+                let indexer = self.subscription.indexer().clone();
+                context.spawn(async move {
+                    let height = read_indexed_height(indexer.current()).await;
+                    mailbox.send(Msg::HeightRead { epoch, height: height.map_err(|error| error.to_string()) });
                 });
             }
             SubscriptionEffect::Deliver { events } => {

@@ -4,6 +4,8 @@
 //! advances the indexer barrier with every block of an indexer that follows the node's chain, and requests a snapshot for registry events. When it dies, the next incarnation
 //! catches up from the retained position.
 //!
+//! Heights, events and reads come from one indexer: the connection to it ends before another one is used.
+//!
 //! It follows the blocks as every subscriber does ([`svc_net::block_subscription`]).
 
 mod actor;
@@ -12,6 +14,7 @@ use serde::Serialize;
 use svc_kit::{RetainedState, impl_actor_message};
 use svc_net::{
     block_subscription::PageError,
+    upstream::UpstreamEndpoints,
     websocket::{ConnectionEpoch, LinkEvent},
 };
 use svc_wire::event_stream::{EventsPage, StreamMessage};
@@ -27,6 +30,8 @@ pub struct SubscriptionPosition {
     pub processed: Option<u64>,
     /// Whether blocks arrive.
     pub is_live: bool,
+    /// Whether the connection is open, and nothing comes from the indexer, which has no newer block either.
+    pub is_silent: bool,
     /// Time of the last message, RFC 3339.
     pub last_event_at: Option<String>,
 }
@@ -42,13 +47,23 @@ pub enum Msg {
         /// The page, or the error in words.
         page: Result<EventsPage, PageError>,
     },
+    /// The height of the indexer was read, or could not be.
+    HeightRead {
+        /// Connection during which the read began.
+        epoch: ConnectionEpoch,
+        /// The height, or the error in words.
+        height: Result<u64, String>,
+    },
     /// The timer for comparing the indexers has fired.
     CompareEndpoints,
-    /// The indexers have been compared with the node and with each other.
-    EndpointChosen,
+    /// The indexers have been compared with the node and with each other: the one, fixed, that replaces the one in use.
+    EndpointChosen {
+        /// `None` while the one in use is good enough.
+        better: Option<UpstreamEndpoints>,
+    },
 }
 
-impl_actor_message!(Msg { Link, PageRead, CompareEndpoints, EndpointChosen });
+impl_actor_message!(Msg { Link, PageRead, HeightRead, CompareEndpoints, EndpointChosen });
 
 /// Arguments of a subscription.
 #[derive(Clone)]

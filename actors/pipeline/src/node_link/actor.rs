@@ -73,8 +73,8 @@ impl ActorBehaviour for NodeLink {
 impl State {
     fn receive(&mut self, context: &ActorContext<Msg>, event: LinkEvent<NodeFrame>) {
         match self.link.accept(event) {
-            Some(LinkEvent::Up { .. }) => {
-                self.core.on_connected(self.args.node.origin());
+            Some(LinkEvent::Up { origin, .. }) => {
+                self.core.on_connected(&origin);
                 // Right after the end of a connection the process may have answered that was about to end.
                 if std::mem::take(&mut self.was_down) {
                     self.args.release.doubt();
@@ -106,7 +106,7 @@ impl State {
                 self.verify_release(context);
                 self.select_node(context);
             }
-            None => {}
+            Some(LinkEvent::Silent { .. }) | None => {}
         }
     }
 

@@ -15,8 +15,9 @@ use tokio::sync::Notify;
 
 use crate::e2e::{
     agent::{AgentServer, Mode, chain_config, document::login::key, sqlite_url},
-    harness::pause,
+    harness::{pause, poll_until},
     indexer::{MARKETPLACE_SCENARIO, read_ok, start_chain_and_indexer},
+    recovery::foreign_indexers::{Disguise, IndexProxy, Passage},
 };
 
 /// A backend that keeps the bodies that it takes.
@@ -202,5 +203,29 @@ async fn dropped_events_are_gaps_that_a_refill_delivers_and_refused_ones_are_dea
     assert_eq!(backend.wait_for(before + 1).await[before]["id"], letter["id"]);
     assert_eq!(server.send("POST", &format!("{path}/retry"), None).await.error(), (404, "UNKNOWN_ID"));
     assert_eq!(server.send("DELETE", &path, None).await.error(), (404, "UNKNOWN_ID"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_the_indexer_does_not_send_reach_the_backend_and_a_quiet_chain_keeps_the_connection() {
+    let network = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
+    let corporation: u64 = network.devnet.saved_values["verifier_id"].parse().expect("a number");
+    let listed = listed_events(&network.indexer_origin(), corporation).await.len();
+    let (proxy, indexer) = IndexProxy::start(network.indexer_origin(), Disguise::default()).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let (backend, url) = Backend::start(StatusCode::OK).await;
+    let chain = chain_config(&network.devnet.node.origin(), corporation, directory.path(), key(9));
+    let events = EventsConfig { silence: Some(Duration::from_secs(1)), ..events_config(&indexer, url, 1_000) };
+    let modes = (DidMethod::WebVh, Mode::Internal);
+    let server = AgentServer::start_with(directory.path(), &sqlite_url(directory.path()), modes, (events, chain)).await;
+    assert_eq!(backend.wait_for(listed).await.len(), listed);
+    // The chain makes no blocks: the indexer is asked for its height each second, and there is nothing to catch up with.
+    let (connections, heights) = (proxy.connections(), proxy.height_reads());
+    poll_until("the indexer is asked", async || proxy.height_reads() >= heights + 4).await;
+    assert_eq!(proxy.connections(), connections);
+    proxy.set_passage(Passage::None);
+    change_corporation(&network.devnet).await;
+    assert_eq!(backend.wait_for(listed + 1).await.len(), listed + 1);
+    poll_until("it connects again", async || proxy.connections() > connections).await;
     server.stop().await;
 }

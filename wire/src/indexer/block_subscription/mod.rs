@@ -2,6 +2,9 @@
 //!
 //! The subscriber connects first, subscribes and buffers blocks; it reads the events since its last height over REST; it applies the
 //! buffer; then it is live. A block above the next height shows that blocks were lost and starts another catch-up.
+//!
+//! The heights of `ready` and `subscribed` count only where the indexer promises that the block below is committed. Of any other one the
+//! height is read over REST. So it is after a silence: a greater one shows that blocks were lost.
 
 #[cfg(test)]
 mod tests;
@@ -58,6 +61,8 @@ pub enum SubscriptionEffect {
         /// Cursor of an earlier page, after which it begins.
         cursor: Option<String>,
     },
+    /// Read the height up to which the indexer has every event.
+    ReadHeight,
     /// Deliver events, in order, each once.
     Deliver {
         /// The events.
@@ -120,6 +125,20 @@ pub struct SubscriptionCore {
     key_order: VecDeque<EventKey>,
     /// The page that was requested last: its height and cursor.
     requested_page: (u64, Option<String>),
+    /// The reason for which the height of the indexer is being read.
+    height_question: Option<HeightQuestion>,
+    /// Whether the connection ends as soon as the lost blocks are caught up with.
+    ends_when_live: bool,
+    is_silent: bool,
+}
+
+/// The reason for which the height of an indexer is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HeightQuestion {
+    /// It has confirmed the subscription, and does not promise that its height is committed.
+    Subscribed,
+    /// It was silent for longer than announced.
+    Silence,
 }
 
 impl SubscriptionCore {
@@ -132,6 +151,9 @@ impl SubscriptionCore {
             seen_keys: HashSet::new(),
             key_order: VecDeque::new(),
             requested_page: (0, None),
+            height_question: None,
+            ends_when_live: false,
+            is_silent: false,
         }
     }
 
@@ -145,41 +167,93 @@ impl SubscriptionCore {
         self.processed_height
     }
 
+    /// Whether nothing comes from the indexer, which has no newer block either.
+    pub fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
     /// A connection is open.
     pub fn on_connected(&mut self) {
-        self.phase = SubscriptionPhase::Ready;
-        self.buffered_blocks.clear();
+        self.begin(SubscriptionPhase::Ready);
     }
 
     /// The connection has ended.
     pub fn on_disconnected(&mut self) {
-        self.phase = SubscriptionPhase::Connecting;
-        self.buffered_blocks.clear();
+        self.begin(SubscriptionPhase::Connecting);
     }
 
-    /// The server sent a message.
-    pub fn on_message(&mut self, message: StreamMessage) -> Vec<SubscriptionEffect> {
+    fn begin(&mut self, phase: SubscriptionPhase) {
+        self.phase = phase;
+        self.buffered_blocks.clear();
+        (self.height_question, self.ends_when_live, self.is_silent) = (None, false, false);
+    }
+
+    /// The server sent a message. `commits_before_ready`: it promises that the block below the one of `ready` and `subscribed` is committed.
+    pub fn on_message(&mut self, message: StreamMessage, commits_before_ready: bool) -> Vec<SubscriptionEffect> {
+        self.is_silent = false;
+        if self.height_question == Some(HeightQuestion::Silence) {
+            self.height_question = None;
+        }
         match message {
             StreamMessage::Ready { block, .. } => {
                 self.phase = SubscriptionPhase::Subscribing;
-                vec![SubscriptionEffect::PublishHeight { height: block.saturating_sub(1) }]
+                let promised = SubscriptionEffect::PublishHeight { height: block.saturating_sub(1) };
+                if commits_before_ready { vec![promised] } else { Vec::new() }
             }
             StreamMessage::Subscribed { block, .. } if self.phase == SubscriptionPhase::Subscribing => {
-                let until = block.saturating_sub(1);
-                match self.processed_height {
-                    Some(processed) => {
-                        self.phase = SubscriptionPhase::CatchingUp { target_height: until };
-                        vec![self.request_page(processed, None)]
-                    }
-                    // Events before the first connection are not replayed.
-                    None => {
-                        self.processed_height = Some(until);
-                        self.go_live()
-                    }
+                if commits_before_ready {
+                    return self.catch_up(block.saturating_sub(1));
                 }
+                self.height_question = Some(HeightQuestion::Subscribed);
+                vec![SubscriptionEffect::ReadHeight]
             }
             StreamMessage::Block(block) => self.on_block(block),
             StreamMessage::Subscribed { .. } | StreamMessage::Unknown => Vec::new(),
+        }
+    }
+
+    /// The stream was silent for longer than announced. A block may have been lost.
+    pub fn on_silence(&mut self) -> Vec<SubscriptionEffect> {
+        let is_reading = matches!(self.phase, SubscriptionPhase::CatchingUp { .. }) || self.height_question.is_some();
+        if is_reading || self.phase == SubscriptionPhase::Connecting {
+            return Vec::new();
+        }
+        self.height_question = Some(HeightQuestion::Silence);
+        vec![SubscriptionEffect::ReadHeight]
+    }
+
+    /// The height up to which the indexer has every event was read.
+    pub fn on_height(&mut self, height: u64) -> Vec<SubscriptionEffect> {
+        match self.height_question.take() {
+            None => Vec::new(),
+            Some(HeightQuestion::Subscribed) => self.catch_up(height),
+            Some(HeightQuestion::Silence) if self.processed_height.is_some_and(|processed| processed >= height) => {
+                self.is_silent = true;
+                Vec::new()
+            }
+            Some(HeightQuestion::Silence) => {
+                self.ends_when_live = true;
+                self.catch_up(height)
+            }
+        }
+    }
+
+    /// The height of the indexer could not be read.
+    pub fn on_height_failure(&mut self) -> Vec<SubscriptionEffect> {
+        let reason = match self.height_question.take() {
+            None => return Vec::new(),
+            Some(HeightQuestion::Subscribed) => "the height of the indexer could not be read",
+            Some(HeightQuestion::Silence) => "the indexer sends no blocks, and its height could not be read",
+        };
+        vec![SubscriptionEffect::Reconnect { reason }]
+    }
+
+    /// Reads the events up to a height that the indexer has committed. Events before the first connection are not replayed.
+    fn catch_up(&mut self, height: u64) -> Vec<SubscriptionEffect> {
+        self.phase = SubscriptionPhase::CatchingUp { target_height: height };
+        match self.processed_height {
+            Some(processed) => vec![self.request_page(processed, None)],
+            None => self.go_live(),
         }
     }
 
@@ -287,8 +361,11 @@ impl SubscriptionCore {
         while let Some(block) = self.buffered_blocks.pop_front() {
             effects.extend(self.apply_block(block));
             if self.phase != SubscriptionPhase::Live {
-                break;
+                return effects;
             }
+        }
+        if std::mem::take(&mut self.ends_when_live) {
+            effects.push(SubscriptionEffect::Reconnect { reason: "the indexer has blocks that it did not send" });
         }
         effects
     }

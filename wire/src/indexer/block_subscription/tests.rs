@@ -53,8 +53,8 @@ fn reached(effects: &[SubscriptionEffect]) -> Option<u64> {
 fn live(processed: Option<u64>, subscribed_at: u64) -> (SubscriptionCore, Vec<SubscriptionEffect>) {
     let mut core = SubscriptionCore::new(processed);
     core.on_connected();
-    core.on_message(ready(subscribed_at));
-    let effects = core.on_message(subscribed(subscribed_at));
+    core.on_message(ready(subscribed_at), true);
+    let effects = core.on_message(subscribed(subscribed_at), true);
     (core, effects)
 }
 
@@ -62,7 +62,7 @@ fn live(processed: Option<u64>, subscribed_at: u64) -> (SubscriptionCore, Vec<Su
 fn the_first_connection_starts_at_its_promise() {
     let (mut core, _) = live(None, 8);
     assert_eq!((core.phase(), core.processed_height()), (SubscriptionPhase::Live, Some(7)));
-    let effects = core.on_message(block(8, vec![event(8, 0)]));
+    let effects = core.on_message(block(8, vec![event(8, 0)]), true);
     assert_eq!((delivered(&effects), reached(&effects)), (vec![(8, 0)], Some(8)));
 }
 
@@ -70,11 +70,11 @@ fn the_first_connection_starts_at_its_promise() {
 fn a_reconnect_drains_and_then_applies_the_buffer_without_duplicates() {
     let (mut core, effects) = live(Some(4), 8);
     assert_eq!(effects, [SubscriptionEffect::ReadPage { after: 4, cursor: None }]);
-    assert_eq!(delivered(&core.on_message(block(8, vec![event(8, 0)]))), [], "buffered");
+    assert_eq!(delivered(&core.on_message(block(8, vec![event(8, 0)]), true)), [], "buffered");
     let effects = core.on_page(page(vec![event(5, 0), event(8, 0)]), false);
     assert_eq!(delivered(&effects), [(5, 0), (8, 0)]);
     assert_eq!((core.phase(), reached(&effects)), (SubscriptionPhase::Live, Some(8)));
-    assert_eq!(delivered(&core.on_message(block(9, vec![event(8, 0), event(9, 0)]))), [(9, 0)]);
+    assert_eq!(delivered(&core.on_message(block(9, vec![event(8, 0), event(9, 0)]), true)), [(9, 0)]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn full_pages_are_followed_from_inside_the_block_they_end_in() {
 #[test]
 fn a_lost_block_starts_a_drain_and_nothing_is_delivered_twice() {
     let (mut core, _) = live(None, 8);
-    let effects = core.on_message(block(10, vec![event(10, 0)]));
+    let effects = core.on_message(block(10, vec![event(10, 0)]), true);
     assert_eq!(effects, [SubscriptionEffect::ReadPage { after: 7, cursor: None }]);
     let effects = core.on_page(page(vec![event(8, 0), event(9, 0), event(10, 0)]), false);
     assert_eq!(delivered(&effects), [(8, 0), (9, 0), (10, 0)]);
@@ -100,8 +100,8 @@ fn a_lost_block_starts_a_drain_and_nothing_is_delivered_twice() {
 #[test]
 fn a_lower_height_is_taken_but_the_cursor_does_not_move_back() {
     let (mut core, _) = live(None, 8);
-    core.on_message(block(8, vec![]));
-    let effects = core.on_message(block(6, vec![event(6, 0)]));
+    core.on_message(block(8, vec![]), true);
+    let effects = core.on_message(block(6, vec![event(6, 0)]), true);
     assert_eq!((delivered(&effects), reached(&effects)), (vec![(6, 0)], Some(8)));
 }
 
@@ -167,4 +167,77 @@ fn blocks_that_an_indexer_does_not_have_are_named_and_its_oldest_block_is_next()
         );
         assert_eq!(delivered(&effects), [(10, 0)]);
     }
+}
+
+#[test]
+fn without_the_promise_the_height_is_read_before_it_counts() {
+    for (processed, committed, read, expected) in [
+        // The heights of `ready` and `subscribed` are ahead of the committed one.
+        (None, 5, None, 5),
+        (Some(3), 5, Some(3), 5),
+        (Some(5), 5, Some(5), 5),
+        // The indexer is behind an earlier one.
+        (Some(6), 5, Some(6), 6),
+    ] {
+        let mut core = SubscriptionCore::new(processed);
+        core.on_connected();
+        assert_eq!(core.on_message(ready(8), false), []);
+        assert_eq!(core.on_message(subscribed(8), false), [SubscriptionEffect::ReadHeight]);
+        assert_eq!(core.on_silence(), [], "it is being read");
+        let mut effects = core.on_height(committed);
+        if let Some(after) = read {
+            assert_eq!(effects, [SubscriptionEffect::ReadPage { after, cursor: None }]);
+            effects = core.on_page(page(vec![]), false);
+        }
+        assert_eq!((reached(&effects), core.phase()), (Some(expected), SubscriptionPhase::Live), "{processed:?}");
+        // A block between comes over the socket.
+        let effects = core.on_message(block(expected + 1, vec![event(expected + 1, 0)]), false);
+        assert_eq!((delivered(&effects), reached(&effects)), (vec![(expected + 1, 0)], Some(expected + 1)));
+    }
+    let (mut core, _) = live(None, 8);
+    core.on_disconnected();
+    core.on_connected();
+    core.on_message(ready(8), false);
+    core.on_message(subscribed(8), false);
+    assert!(matches!(core.on_height_failure()[..], [SubscriptionEffect::Reconnect { .. }]));
+}
+
+#[test]
+fn a_silence_is_followed_by_a_catch_up_where_blocks_were_lost() {
+    let reconnect = SubscriptionEffect::Reconnect { reason: "the indexer has blocks that it did not send" };
+    // Live, after `ready` alone, and before any message.
+    for messages in [vec![ready(8), subscribed(8)], vec![ready(8)], vec![]] {
+        let mut core = SubscriptionCore::new(Some(7));
+        core.on_connected();
+        for message in messages {
+            core.on_message(message, true);
+        }
+        if matches!(core.phase(), SubscriptionPhase::CatchingUp { .. }) {
+            assert_eq!(core.on_silence(), [], "pages are being read");
+            core.on_page(page(vec![]), false);
+        }
+        assert_eq!(core.on_silence(), [SubscriptionEffect::ReadHeight]);
+        assert_eq!((core.on_height(7), core.is_silent()), (vec![], true), "it has no newer block");
+        assert_eq!(core.on_silence(), [SubscriptionEffect::ReadHeight]);
+        assert_eq!(core.on_height(9), [SubscriptionEffect::ReadPage { after: 7, cursor: None }]);
+        let effects = core.on_page(page(vec![event(9, 0)]), false);
+        assert_eq!((delivered(&effects), reached(&effects)), (vec![(9, 0)], Some(9)));
+        assert_eq!(effects.last(), Some(&reconnect));
+    }
+}
+
+#[test]
+fn a_message_ends_a_silence_and_its_question() {
+    let (mut core, _) = live(None, 8);
+    core.on_silence();
+    assert_eq!((core.on_height(7), core.is_silent()), (vec![], true));
+    assert_eq!(reached(&core.on_message(block(8, vec![]), true)), Some(8));
+    assert!(!core.is_silent());
+    // The block comes while its height is read.
+    core.on_silence();
+    core.on_message(block(9, vec![]), true);
+    assert_eq!((core.on_height(9), core.is_silent(), core.phase()), (vec![], false, SubscriptionPhase::Live));
+    assert_eq!(core.on_height_failure(), []);
+    core.on_silence();
+    assert!(matches!(core.on_height_failure()[..], [SubscriptionEffect::Reconnect { .. }]));
 }

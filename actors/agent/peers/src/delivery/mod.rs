@@ -14,7 +14,7 @@ use svc_agent_core::{
 };
 use svc_agent_store::{AgentStore, AgentStoreError, DeadLetter, EventGap, OutboxSizes};
 use svc_kit::wall_clock;
-use svc_net::upstream::{UpstreamEndpoints, read_event_page, read_indexed_height, select_indexer};
+use svc_net::upstream::{UpstreamEndpoints, find_better_indexer, read_event_page, read_indexed_height};
 use svc_wire::block_subscription::{SubscriptionScope, is_full_page};
 use tokio::sync::Mutex;
 
@@ -116,8 +116,10 @@ impl DeliveryHandle {
         let no_chain = || Refusal::not_ready(AgentPart::Node, "the chain of the events is not known yet", 5);
         let notifications = *self.0.notifications.get().ok_or_else(no_chain)?;
         let _one = self.0.refill.lock().await;
-        select_indexer(&self.0.indexer, 0, None).await;
-        let newest = read_indexed_height(self.0.indexer.current()).await;
+        // The watcher chooses the indexer in use; a better one is used here alone.
+        let better = find_better_indexer(&self.0.indexer, 0, None).await;
+        let indexer = better.unwrap_or_else(|| self.0.indexer.pinned());
+        let newest = read_indexed_height(indexer.current()).await;
         let newest = newest.map_err(|error| unreadable(&error.to_string()))?;
         let mut queued = 0;
         for gap in self.gaps(None, MAX_GAPS).await? {
@@ -128,7 +130,7 @@ impl DeliveryHandle {
                 )));
             }
             let room = self.0.max_stored.saturating_sub(self.sizes().await?.stored);
-            let (count, is_finished) = self.refill_gap(gap, room, notifications).await?;
+            let (count, is_finished) = self.refill_gap(&indexer, gap, room, notifications).await?;
             queued += count;
             if !is_finished {
                 break;
@@ -141,6 +143,7 @@ impl DeliveryHandle {
     /// Refills one gap, block by block while there is room. Returns the number of queued events, and whether the gap is closed.
     async fn refill_gap(
         &self,
+        indexer: &UpstreamEndpoints,
         mut gap: EventGap,
         mut room: u64,
         notifications: NotificationMaker,
@@ -149,7 +152,7 @@ impl DeliveryHandle {
         let (mut after, mut cursor) = (gap.from_height.saturating_sub(1), None);
         let (mut queued, mut block): (u64, Vec<Notification>) = (0, Vec::new());
         loop {
-            let page = read_event_page(delivery.indexer.current(), &delivery.scope, after, cursor.as_deref()).await;
+            let page = read_event_page(indexer.current(), &delivery.scope, after, cursor.as_deref()).await;
             let page = page.map_err(|error| unreadable(&error.to_string()))?;
             let newest = page.events.last().map_or(last, |event| event.block_height);
             for event in page.events.iter().filter(|event| event.block_height <= last) {

@@ -44,7 +44,7 @@ impl ActorBehaviour for TrustWatch {
                 }
             }
             Some(LinkEvent::Down { .. }) => state.is_subscribed = false,
-            Some(LinkEvent::Up { .. }) | None => {}
+            Some(LinkEvent::Up { .. } | LinkEvent::Silent { .. }) | None => {}
         }
         Ok(())
     }

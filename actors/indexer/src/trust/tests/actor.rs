@@ -33,14 +33,15 @@ async fn start_evaluator() -> EvaluatorFixture {
 
 pub(super) async fn start_evaluator_with(store: IndexStore, did_evaluator: DidEvaluator) -> EvaluatorFixture {
     let settings =
-        HubSettings { block_interval: Duration::from_millis(100), first_height: 1, max_buffered_bytes: 1 << 20 };
+        HubSettings { block_interval: Duration::from_millis(100).into(), first_height: 1, max_buffered_bytes: 1 << 20 };
     let (hub, hub_child) = HubHandle::child_spec(TrustTopic::new(store.clone()), settings);
     let evaluator = TrustEvaluatorHandle::new();
     let args = Args {
         did_evaluator: Arc::new(did_evaluator),
         write_store: store.clone(),
         hub: hub.clone(),
-        wait_limit: Duration::from_secs(10),
+        wait_limit: Some(Duration::from_secs(10)),
+        block_interval: Duration::from_millis(100).into(),
         live_height: 0,
         start_height: 1,
     };

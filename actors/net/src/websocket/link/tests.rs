@@ -80,6 +80,6 @@ fn an_http_origin_becomes_a_websocket_url() {
         ("https://node.example/", "wss://node.example/websocket"),
         ("https://node.example/rpc/", "wss://node.example/rpc/websocket"),
     ] {
-        assert_eq!(LinkConfig::new("rpc", origin, "/websocket").url(), url);
+        assert_eq!(LinkConfig::new("rpc", origin, "/websocket").url(origin), url);
     }
 }

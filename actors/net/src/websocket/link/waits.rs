@@ -15,7 +15,9 @@ pub(super) struct Waits {
     pub next_ping: Instant,
     /// `None` once the subscription is confirmed.
     pub confirm_by: Option<Instant>,
-    /// End of the patience with the stream; `None` while there is none.
+    /// Patience with the stream; `None` while there is none.
+    stream_patience: Option<Duration>,
+    /// End of the patience with the stream.
     pub silent_at: Option<Instant>,
 }
 
@@ -26,6 +28,7 @@ impl Waits {
             liveness: config.liveness_timeout,
             next_ping: opened_at + config.liveness_timeout / 3,
             confirm_by: Some(opened_at + config.confirmation_timeout),
+            stream_patience: config.stream_patience,
             silent_at: config.stream_patience.map(|patience| opened_at + patience),
         }
     }
@@ -34,9 +37,17 @@ impl Waits {
     pub fn announce(&mut self, patience: Option<Patience>, now: Instant) {
         match patience {
             Some(Patience::Socket(silence)) => self.liveness = silence,
-            Some(Patience::Stream(silence)) => self.silent_at = Some(now + silence),
+            Some(Patience::Stream(silence)) => {
+                self.stream_patience = Some(silence);
+                self.be_patient_again(now);
+            }
             None => {}
         }
+    }
+
+    /// Begins the patience with the stream again.
+    pub fn be_patient_again(&mut self, now: Instant) {
+        self.silent_at = self.stream_patience.map(|patience| now + patience);
     }
 }
 
