@@ -87,3 +87,121 @@ async fn compare(store: &JournalStore, node: &NodeClient, pin: &BlockPin) -> Res
         Err(_) => Ok(false),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        time::Duration,
+    };
+
+    use serde_json::{Value, json};
+    use svc_net::upstream::UpstreamOrigins;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+    use crate::journal::store::JournalPlace;
+
+    /// A node at height 7 whose block hashes begin with a name.
+    struct NamedNode {
+        origin: String,
+        is_away: Arc<AtomicBool>,
+    }
+
+    impl NamedNode {
+        async fn start(name: &'static str) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let origin = format!("http://{}", listener.local_addr().expect("an address"));
+            let is_away = Arc::new(AtomicBool::new(false));
+            let away = Arc::clone(&is_away);
+            tokio::spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    if !away.load(Ordering::SeqCst) {
+                        tokio::spawn(answer(stream, name));
+                    }
+                }
+            });
+            Self { origin, is_away }
+        }
+    }
+
+    async fn answer(mut stream: TcpStream, name: &str) {
+        let mut request = Vec::new();
+        let body: Value = loop {
+            if stream.read_buf(&mut request).await.unwrap_or(0) == 0 {
+                return;
+            }
+            let Some(end) = request.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+            if let Ok(body) = serde_json::from_slice(&request[end + 4..]) {
+                break body;
+            }
+        };
+        let result = match body["method"].as_str() {
+            Some("status") => json!({
+                "node_info": {"network": "c", "version": "1"},
+                "sync_info": {
+                    "latest_block_height": "7", "latest_block_time": "1970-01-01T00:00:07Z",
+                    "latest_block_hash": format!("{name}7"), "earliest_block_height": "1", "catching_up": false,
+                },
+            }),
+            _ => {
+                let height = body["params"]["height"].as_str().expect("a height");
+                let header = json!({
+                    "chain_id": "c", "height": height, "time": "1970-01-01T00:00:07Z", "last_block_id": {"hash": ""},
+                });
+                let block = json!({"header": header, "data": {"txs": []}});
+                json!({"block_id": {"hash": format!("{name}{height}")}, "block": block})
+            }
+        };
+        let response = json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            response.len()
+        );
+        let _ = stream.write_all((head + &response).as_bytes()).await;
+    }
+
+    async fn pass(time: Duration) {
+        tokio::time::pause();
+        tokio::time::advance(time).await;
+        tokio::time::resume();
+    }
+
+    #[tokio::test]
+    async fn a_node_goes_on_alone_only_with_the_pinned_block_and_after_ten_minutes() {
+        for (pinned, goes_on) in [(Some("A5"), true), (Some("B5"), false), (None, false)] {
+            let directory = tempfile::tempdir().expect("a folder");
+            let file = directory.path().join("journal").to_str().map(str::to_owned);
+            let store =
+                JournalStore::open(&JournalPlace { file, min_free_space: 0.into() }, "owner").await.expect("opens");
+            let (journal, _args) = JournalHandle::new(store.clone(), 10);
+            if let Some(hash) = pinned {
+                store.pin_block(&BlockPin { height: 5, hash: hash.to_owned() }).await.expect("pinned");
+            }
+            let (first, second) = (NamedNode::start("A").await, NamedNode::start("B").await);
+            let node =
+                NodeClient::new(UpstreamOrigins::from(&first.origin).with_origin(&second.origin)).expect("a client");
+            let compare = async || {
+                node.select_current(None).await;
+                settle_dispute(&node, &journal).await;
+                node.dispute().is_some()
+            };
+            assert!(compare().await, "the blocks differ");
+            second.is_away.store(true, Ordering::SeqCst);
+            pass(Duration::from_secs(590)).await;
+            assert!(compare().await, "ten minutes are not over");
+            pass(Duration::from_secs(11)).await;
+            assert_eq!(compare().await, !goes_on, "{pinned:?}");
+            // The other node has other blocks still.
+            second.is_away.store(false, Ordering::SeqCst);
+            pass(Duration::from_secs(60)).await;
+            assert!(compare().await, "it answers again");
+        }
+    }
+}

@@ -304,6 +304,11 @@ impl Pipeline {
         self.0.clock.with(|clock| clock.clone())
     }
 
+    /// The clock that [`Pipeline::clock`] reads. It keeps no pipeline running.
+    pub fn shared_clock(&self) -> RetainedState<BlockClock> {
+        self.0.clock.clone()
+    }
+
     /// The journal.
     pub fn journal(&self) -> &JournalHandle {
         &self.0.journal

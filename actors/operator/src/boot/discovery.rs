@@ -1,7 +1,7 @@
 //! Discovery: the chain, the operator's account on it, and the corporation.
 
 use svc_kit::{RetainedState, backoff::Backoff};
-use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, UpstreamKind};
+use svc_net::upstream::{MAX_LEAD, NodeClient, NodeClientError, UpstreamError, UpstreamKind};
 use svc_pipeline::{AccountIdentity, BlockHead, RegistryChain, check_encryption, discover_chain, query_head};
 use svc_wire::account_key::AccountKey;
 use tokio::time::{Instant, sleep};
@@ -148,7 +148,7 @@ async fn discover_snapshot(
     let none = CorporationSnapshot::default();
     let read = async || {
         // Nothing is read from an indexer before it is compared with the node.
-        discovery.indexer.choose_endpoint().await;
+        discovery.indexer.choose_endpoint(Some(discovery.head.height.saturating_add(MAX_LEAD))).await;
         read_first_snapshot(&sources, &none, discovery).await
     };
     let snapshot = match retry_until_deadline(wait, read).await {

@@ -121,7 +121,7 @@ async fn check_node(config: &OperatorConfig) -> Result<String, NodeClientError> 
 /// The height of the indexers, and each one that does not follow the chain of the node, with the reason.
 async fn check_indexers(config: &OperatorConfig) -> Result<PreflightFinding, UpstreamError> {
     let indexer = IndexerClient::new(&config.indexer, RetainedState::default(), NodeClient::new(&config.rpc)?)?;
-    indexer.choose_endpoint().await;
+    indexer.choose_endpoint(None).await;
     let others: Vec<String> = indexer.guard().reports().iter().filter_map(IndexReport::problem).collect();
     let height = match indexer_height(&indexer).await {
         Ok(height) => height,

@@ -48,19 +48,19 @@ impl IndexerClient {
     }
 
     /// Compares the indexers with the node, as far as it is due, and selects another one when this one is left out, does not answer or is
-    /// behind. An indexer below the reported height is not selected.
-    pub async fn choose_endpoint(&self) {
-        if let Some(better) = self.find_better().await {
+    /// behind. An indexer below the reported height is not selected, nor one that alone is above `plausible_height`.
+    pub async fn choose_endpoint(&self, plausible_height: Option<u64>) {
+        if let Some(better) = self.find_better(plausible_height).await {
             self.endpoints.use_origin(better.current().origin());
         }
     }
 
     /// Compares the indexers with the node, as far as it is due. Returns the one, fixed, that should replace the one in use. It is compared
     /// with the node again.
-    pub async fn find_better(&self) -> Option<UpstreamEndpoints> {
+    pub async fn find_better(&self, plausible_height: Option<u64>) -> Option<UpstreamEndpoints> {
         self.guard.compare_due().await;
         for _ in self.endpoints.origins() {
-            let better = find_better_indexer(&self.endpoints, self.reported_height(), None).await?;
+            let better = find_better_indexer(&self.endpoints, self.reported_height(), plausible_height).await?;
             self.guard.doubt(better.current().origin());
             self.guard.compare_due().await;
             // One that is left out does not answer, so that the next round finds another one.

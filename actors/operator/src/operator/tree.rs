@@ -109,6 +109,7 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
     let subscription_args = subscription::Args {
         corporation_id: config.corporation_id,
         indexer: indexer.clone(),
+        clock: pipeline.shared_clock(),
         position: position.clone(),
         barrier: barrier.clone(),
         refresher: refresher.clone(),

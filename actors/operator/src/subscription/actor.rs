@@ -15,6 +15,8 @@ use svc_wire::{
     event_stream::StreamMessage,
 };
 
+use tokio::time::Instant;
+
 use super::{Args, Msg};
 
 /// State of a subscription.
@@ -126,8 +128,9 @@ impl State {
 
     fn choose_endpoint(&self, context: &ActorContext<Msg>) {
         let (indexer, mailbox) = (self.args.indexer.clone(), context.mailbox());
+        let plausible = self.args.clock.with(|clock| clock.plausible_height(Instant::now()));
         context.spawn(async move {
-            let better = indexer.find_better().await;
+            let better = indexer.find_better(Some(plausible)).await;
             mailbox.send(Msg::EndpointChosen { better });
         });
     }

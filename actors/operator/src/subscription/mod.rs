@@ -17,6 +17,7 @@ use svc_net::{
     upstream::UpstreamEndpoints,
     websocket::{ConnectionEpoch, LinkEvent},
 };
+use svc_pipeline::BlockClock;
 use svc_wire::event_stream::{EventsPage, StreamMessage};
 
 pub use actor::IndexerSubscription;
@@ -72,6 +73,8 @@ pub struct Args {
     pub corporation_id: u64,
     /// The indexer, or one of several.
     pub indexer: IndexerClient,
+    /// The clock of the chain, which bounds the heights of the indexers.
+    pub clock: RetainedState<BlockClock>,
     /// Position of the subscription.
     pub position: RetainedState<SubscriptionPosition>,
     /// Hears of every block.
