@@ -29,16 +29,18 @@ pub(super) struct SampleFlow {
     session: String,
     record: String,
     schema_id: i64,
+    updated_at: i64,
 }
 
 impl SampleFlow {
     /// Reads one from the store of an agent that has ended.
     pub async fn read(store: &Path) -> Self {
         let mut connection = connect(store).await;
-        let sql =
-            "SELECT id, session_id, record, schema_id FROM flow WHERE state = 'COMPLETED' ORDER BY side DESC LIMIT 1";
+        let sql = "SELECT id, session_id, record, schema_id, updated_at FROM flow WHERE state = 'COMPLETED' \
+                   ORDER BY side DESC LIMIT 1";
         let row = sqlx::query(sql).fetch_one(&mut connection).await.expect("a flow");
-        Self { id: row.get(0), session: row.get(1), record: row.get(2), schema_id: row.get(3) }
+        let (record, updated_at) = (row.get(2), row.get(4));
+        Self { id: row.get(0), session: row.get(1), record, schema_id: row.get(3), updated_at }
     }
 
     /// The record of another flow like it.
@@ -64,7 +66,7 @@ async fn fill(store: &Path, sample: &SampleFlow, at_rest: usize) {
         let (id, session, record) = sample.record_of(number, state);
         let sql = "INSERT INTO flow (id, side, peer_did, connection_id, connection_state, thread_id, exchange_thread, schema_id, \
                    applicant_participant_id, validator_participant_id, session_id, state, is_live, due_at, record, updated_at) \
-                   VALUES ($1, 'validator', $2, $3, 'ESTABLISHED', $4, NULL, $5, $6, 1, $7, $8, $9, NULL, $10, 0)";
+                   VALUES ($1, 'validator', $2, $3, 'ESTABLISHED', $4, NULL, $5, $6, 1, $7, $8, $9, NULL, $10, $11)";
         let number = i64::try_from(number).expect("few");
         sqlx::query(sql)
             .bind(&id)
@@ -77,6 +79,7 @@ async fn fill(store: &Path, sample: &SampleFlow, at_rest: usize) {
             .bind(state)
             .bind(i64::from(is_live))
             .bind(record)
+            .bind(sample.updated_at)
             .execute(&mut connection)
             .await
             .expect("inserted");

@@ -42,9 +42,12 @@ mod sealed {
 }
 
 /// A round of questions.
-pub trait Round: sealed::Sealed {
+pub trait Round: sealed::Sealed + 'static {
     /// The continuation after the rows of the round.
     type After<D: Decision>;
+
+    /// The continuation that ends.
+    fn end<D: Decision>(changes: D::Changes) -> Self::After<D>;
 }
 
 /// The first round.
@@ -56,14 +59,26 @@ pub struct Third;
 
 impl Round for First {
     type After<D: Decision> = Step<D, Second>;
+
+    fn end<D: Decision>(changes: D::Changes) -> Self::After<D> {
+        Step::Done(changes)
+    }
 }
 
 impl Round for Second {
     type After<D: Decision> = Step<D, Third>;
+
+    fn end<D: Decision>(changes: D::Changes) -> Self::After<D> {
+        Step::Done(changes)
+    }
 }
 
 impl Round for Third {
     type After<D: Decision> = D::Changes;
+
+    fn end<D: Decision>(changes: D::Changes) -> Self::After<D> {
+        changes
+    }
 }
 
 /// Goes on with the rows of a round.

@@ -7,6 +7,7 @@ mod values;
 use sqlx::any::AnyRow;
 use svc_agent_core::{
     access::AccessOutcome,
+    flows::{Heard, HeardMessage},
     peers::{
         AccessAnswer, AccessDecision, Changes, ConnectionRole, PeerEvent, PeerLimits, Reaction, RowChange,
         StoredConnection, StoredExchange, react,
@@ -16,11 +17,13 @@ use svc_didcomm::{
     Message, Refusal,
     connection::{Arrival, Connection, Placement, place},
     delivery::is_answer,
-    flow::{FlowArrival, unknown_flow_message},
+    flow::unknown_flow_message,
     peer_did::comparable,
     protocol::Content,
 };
+use svc_otel::trace;
 use svc_store::{GroupTransaction, StatementBatch};
+use tracing::Span;
 use uuid::Uuid;
 
 pub use self::values::{ArrivalError, ArrivedMessage, FlowPart, TakenMessage};
@@ -28,7 +31,7 @@ use super::{
     agent_store::AgentStore,
     decision::{decide_in, write_rows},
     error::AgentStoreError,
-    flow_rows::{FlowWriteError, Heard, HeardMessage, WrittenFlow, hear},
+    flow_rows::{FlowRefusal, FlowWriteError, WrittenFlow, write_flows},
     outbox::queue_peer_events,
     peer_rows::{
         connections::{ask_connections, insert_connection, merge_connections, update_connection},
@@ -44,28 +47,7 @@ use super::{
 #[derive(Default)]
 struct FlowReaction {
     answer: Option<Message>,
-    has_message: bool,
-    has_event: bool,
     changed: Vec<WrittenFlow>,
-}
-
-/// The consequences of a message that is about a flow; none of another one.
-fn flow_reaction(heard: Heard, message: &Message, answers_unknown: bool) -> Option<FlowReaction> {
-    let answered = |answer: Option<Message>| FlowReaction { answer, ..FlowReaction::default() };
-    match heard {
-        Heard::OtherMessage => None,
-        Heard::Ignored => Some(FlowReaction::default()),
-        Heard::UnknownThread => {
-            Some(answered(answers_unknown.then(|| unknown_flow_message(message.thread(), &Uuid::new_v4().to_string()))))
-        }
-        Heard::Refused(_, answer) => Some(answered(Some(*answer))),
-        Heard::Changed(written) => Some(FlowReaction {
-            answer: None,
-            has_message: written.iter().any(|one| one.has_message),
-            has_event: written.iter().any(|one| one.has_event),
-            changed: written,
-        }),
-    }
 }
 
 /// The answer to a message, and the changes that go with it.
@@ -98,12 +80,11 @@ impl AgentStore {
         }
         write.use_invitation(&placement).await?;
         let connection = write.write_connection(placement, &stored)?;
-        let heard = match write.hear_flow(&connection).await {
-            Ok(heard) => heard,
+        let of_flow = match write.hear_flow(&connection).await {
+            Ok(of_flow) => of_flow,
             Err(FlowWriteError::Refused(_)) => return Ok(TakenMessage::FlowsFull),
             Err(FlowWriteError::Store(error)) => return Err(error.into()),
         };
-        let of_flow = flow_reaction(heard, arrived.message, arrived.flows.answers_unknown);
         let (reaction, is_new_exchange) = write.react(of_flow.as_ref(), &connection).await?;
         let answer = write.answer_access(&connection, reaction.answer).await?;
         let exchange = write.with_room(reaction.exchange, is_new_exchange, &connection).await?;
@@ -115,8 +96,8 @@ impl AgentStore {
         let of_flow = of_flow.unwrap_or_default();
         Ok(TakenMessage::New {
             connection_id: connection.connection.id,
-            has_answer: has_answer || of_flow.has_message,
-            has_event: has_own_event || of_flow.has_event,
+            has_answer: has_answer || of_flow.changed.iter().any(|one| one.has_message),
+            has_event: has_own_event || of_flow.changed.iter().any(|one| one.has_event),
             has_record,
             flows: of_flow.changed,
             access,
@@ -214,29 +195,47 @@ impl<'a> ArrivalWrite<'a> {
         Ok(connection)
     }
 
-    /// Has the flow of the message go on. It reads the rows that were written before.
-    async fn hear_flow(&mut self, connection: &StoredConnection) -> Result<Heard, FlowWriteError> {
+    /// Has the flow of the message go on, which reads the rows that were written before. Nothing for a message about no flow.
+    async fn hear_flow(&mut self, connection: &StoredConnection) -> Result<Option<FlowReaction>, FlowWriteError> {
         let (arrived, peer) = (self.arrived, &connection.connection);
         let Ok(content @ (Content::VtFlow(_) | Content::IssueCredential(_) | Content::ProblemReport(_))) =
             arrived.content
         else {
-            return Ok(Heard::OtherMessage);
+            return Ok(None);
         };
         self.batch.run(&mut self.transaction).await?;
-        let FlowPart { key, heard, max_per_peer, .. } = &arrived.flows;
-        let new_id = Uuid::new_v4().to_string();
-        let arrival = FlowArrival {
-            message: arrived.message,
-            content,
-            peer_did: &peer.public_did,
+        let FlowPart { key, heard, max_per_peer, answers_unknown } = &arrived.flows;
+        let new_id = || Uuid::new_v4().to_string();
+        let facts = HeardMessage {
+            message: arrived.message.clone(),
+            content: content.clone(),
+            peer_did: peer.public_did.clone(),
+            connection_id: peer.id.clone(),
+            heard: heard.clone(),
+            max_per_peer: *max_per_peer,
+            traceparent: trace::traceparent(&Span::current()),
+            flow_id: Uuid::now_v7().to_string(),
+            new_id,
             now: arrived.now,
-            new_id: &new_id,
-            facts: heard.facts.clone(),
-            read: heard.read,
         };
-        let (requested, max_per_peer) = (heard.requested, *max_per_peer);
-        let heard = HeardMessage { arrival, connection_id: &peer.id, requested, max_per_peer };
-        hear(&mut self.transaction, key, heard, self.limits).await
+        let mut reaction = FlowReaction::default();
+        match decide_in(&mut self.transaction, facts.start(), key).await? {
+            Heard::OtherMessage => return Ok(None),
+            Heard::Ignored => {}
+            Heard::UnknownThread if *answers_unknown => {
+                reaction.answer = Some(unknown_flow_message(arrived.message.thread(), &new_id()));
+            }
+            Heard::UnknownThread => {}
+            Heard::Refused(_, answer) => reaction.answer = Some(*answer),
+            Heard::PeerFull => return Err(FlowWriteError::Refused(FlowRefusal::PeerFull)),
+            Heard::OfferMissing => return Err(AgentStoreError::CorruptRow("the offer of a flow".to_owned()).into()),
+            Heard::Changed(changes) => {
+                reaction.changed = write_flows(&mut self.transaction, key, &changes, self.limits).await?;
+                // The message's own flow is the first for the caller.
+                reaction.changed.reverse();
+            }
+        }
+        Ok(Some(reaction))
     }
 
     /// The reaction to the message, and whether its exchange would be a new one. A flow reacts for itself.
@@ -278,7 +277,7 @@ impl<'a> ArrivalWrite<'a> {
             grant_id: Uuid::now_v7().to_string(),
             now: self.seconds,
         };
-        let Changes { rows, events, outcome } = decide_in(&mut self.transaction, facts.start()).await?;
+        let Changes { rows, events, outcome } = decide_in(&mut self.transaction, facts.start(), &()).await?;
         let AccessAnswer { message, outcome } = outcome;
         Ok(Answer { message: Some(message), access: Some(outcome), rows, events })
     }

@@ -14,11 +14,14 @@ use crate::{
 
 /// A decision whose questions the store can answer.
 pub(crate) trait StoredDecision: Decision {
+    /// The key of its sealed rows.
+    type Key: Sync;
+
     /// Adds the statements of a question.
     fn ask(query: &Self::Query, batch: &mut StatementBatch);
 
     /// Reads the rows of these statements.
-    fn read(rows: &[Vec<AnyRow>]) -> Result<Self::Rows, AgentStoreError>;
+    fn read(query: &Self::Query, rows: &[Vec<AnyRow>], key: &Self::Key) -> Result<Self::Rows, AgentStoreError>;
 }
 
 /// The end of a decision that was written.
@@ -32,7 +35,7 @@ pub(crate) struct Decided<O> {
 
 impl AgentStore {
     /// Decides, and writes the changes, in one transaction. `now` is in seconds since the epoch.
-    pub(crate) async fn decide<O, D: StoredDecision<Changes = Changes<O>>>(
+    pub(crate) async fn decide<O, D: StoredDecision<Key = (), Changes = Changes<O>>>(
         &self,
         step: Step<D, First>,
         now: i64,
@@ -43,7 +46,7 @@ impl AgentStore {
     }
 
     /// Begins a transaction, and answers the questions of a decision in it. The first one goes with the beginning.
-    async fn load<D: StoredDecision>(
+    async fn load<D: StoredDecision<Key = ()>>(
         &self,
         step: Step<D, First>,
     ) -> Result<(GroupTransaction, D::Changes), AgentStoreError> {
@@ -54,7 +57,7 @@ impl AgentStore {
         let mut batch = StatementBatch::default();
         D::ask(&query, &mut batch);
         let (mut transaction, rows) = self.begin_with(&mut batch).await?;
-        let changes = go_on(&mut transaction, then(D::read(&rows)?)).await?;
+        let changes = go_on(&mut transaction, then(D::read(&query, &rows, &())?), &()).await?;
         Ok((transaction, changes))
     }
 }
@@ -63,36 +66,39 @@ impl AgentStore {
 pub(crate) async fn decide_in<D: StoredDecision>(
     connection: &mut AnyConnection,
     step: Step<D, First>,
+    key: &D::Key,
 ) -> Result<D::Changes, AgentStoreError> {
     let second = match step {
         Step::Done(changes) => return Ok(changes),
-        Step::Load(query, then) => then(answer::<D>(connection, query).await?),
+        Step::Load(query, then) => then(answer::<D>(connection, query, key).await?),
     };
-    go_on(connection, second).await
+    go_on(connection, second, key).await
 }
 
 /// Answers the questions after the first one.
 async fn go_on<D: StoredDecision>(
     connection: &mut AnyConnection,
     step: Step<D, Second>,
+    key: &D::Key,
 ) -> Result<D::Changes, AgentStoreError> {
     let third = match step {
         Step::Done(changes) => return Ok(changes),
-        Step::Load(query, then) => then(answer::<D>(connection, query).await?),
+        Step::Load(query, then) => then(answer::<D>(connection, query, key).await?),
     };
     Ok(match third {
         Step::Done(changes) => changes,
-        Step::Load(query, then) => then(answer::<D>(connection, query).await?),
+        Step::Load(query, then) => then(answer::<D>(connection, query, key).await?),
     })
 }
 
 async fn answer<D: StoredDecision>(
     connection: &mut AnyConnection,
     query: D::Query,
+    key: &D::Key,
 ) -> Result<D::Rows, AgentStoreError> {
     let mut batch = StatementBatch::default();
     D::ask(&query, &mut batch);
-    D::read(&batch.run(connection).await?)
+    D::read(&query, &batch.run(connection).await?, key)
 }
 
 /// Writes changes and commits them. Where a guarded statement finds other rows than those of the decision, nothing is written: the transaction

@@ -33,9 +33,7 @@ pub use arrival::{ArrivalError, ArrivedMessage, FlowPart, TakenMessage};
 pub use chain_rows::{KnownChain, ResolutionProgress, StoredChain};
 pub use credential_rows::{CredentialKind, CredentialState, KEY_REMOVED, NOT_SENT, StoredCredential};
 pub use error::{AgentStoreError, WriteFailure};
-pub use flow_rows::{
-    ContentKind, FlowAtTime, FlowContent, FlowFilter, FlowRefusal, FlowWrite, FlowWriteError, WrittenFlow,
-};
+pub use flow_rows::{FlowAtTime, FlowFilter, FlowRefusal, FlowWriteError, WrittenFlow};
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};

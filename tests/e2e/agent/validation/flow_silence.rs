@@ -19,9 +19,12 @@ async fn miss_acknowledgement(store: &Path, flow_id: &str, millis: i64) {
     let mut record: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!((&record["exchange"]["isDelivered"], &record["blocked"]), (&json!(true), &Value::Null), "{record:#}");
     record["state"] = "CRED_OFFERED".into();
-    record["updatedAt"] = (svc_kit::wall_clock::now_millis() - millis).into();
-    let sql = "UPDATE flow SET record = $1, state = 'CRED_OFFERED', is_live = 1, due_at = 1 WHERE id = $2";
-    let changed = sqlx::query(sql).bind(record.to_string()).bind(flow_id).execute(&mut connection).await;
+    let changed_at = svc_kit::wall_clock::now_millis() - millis;
+    record["updatedAt"] = changed_at.into();
+    let sql =
+        "UPDATE flow SET record = $1, state = 'CRED_OFFERED', is_live = 1, due_at = 1, updated_at = $3 WHERE id = $2";
+    let changed = sqlx::query(sql).bind(record.to_string()).bind(flow_id).bind(changed_at);
+    let changed = changed.execute(&mut connection).await;
     assert_eq!(changed.expect("changed").rows_affected(), 1);
     connection.close().await.expect("closed");
 }

@@ -16,7 +16,7 @@ pub struct RequestedFlow {
 }
 
 /// The conditions of a message, as the node shows them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct HeardFacts {
     /// Conditions that hold.
     pub facts: BTreeSet<Guard>,

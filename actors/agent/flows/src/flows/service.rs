@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{BoxFuture, FutureExt};
 use svc_agent_core::{
     error::{AgentPart, Refusal},
-    flows::{messages_of, next_look},
+    flows::{FlowContent, FlowWrite, messages_of, next_look},
 };
 use svc_agent_identity::{
     account_write::WritingAccount,
@@ -13,10 +13,7 @@ use svc_agent_identity::{
     credentials::{CredentialIssuer, IssuerParts},
 };
 use svc_agent_peers::{FlowFacts, PeerService, TrustGate};
-use svc_agent_store::{
-    AgentStore, AgentStoreError, ContentKey, FlowContent, FlowWrite, FlowWriteError, WrittenFlow,
-    guard::StoreGuardHandle,
-};
+use svc_agent_store::{AgentStore, AgentStoreError, ContentKey, FlowWriteError, WrittenFlow, guard::StoreGuardHandle};
 use svc_didcomm::{
     Message,
     flow::{FlowRecord, FlowState, Progress},
@@ -104,7 +101,7 @@ impl FlowChange {
     fn into_write(self, now: i64) -> FlowWrite {
         let Self { progress, messages, contents, due_at } = self;
         let due_at = due_at.or_else(|| next_look(&progress, now));
-        FlowWrite { progress, messages, due_at, contents }.in_trace()
+        FlowWrite { progress, messages, due_at, contents }.in_trace(trace::traceparent(&Span::current()))
     }
 }
 
@@ -192,7 +189,7 @@ impl FlowService {
     pub(super) async fn begin(&self, change: FlowChange) -> Result<WrittenFlow, FlowWriteError> {
         let (limits, max_per_peer) = (*self.0.peers.limits(), self.0.settings.per_peer);
         let write = change.into_write(now_millis());
-        let begun = self.0.store.begin_flow(self.key(), &write, None, max_per_peer, &limits).await;
+        let begun = self.0.store.begin_flow(self.key(), &write, max_per_peer, &limits).await;
         self.0.guard.note_result(&begun);
         let written = begun?;
         self.announce(&written).await;

@@ -2,7 +2,6 @@
 
 mod grants;
 mod keys;
-mod requests;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -11,6 +10,5 @@ pub use self::grants::RevokedGrants;
 pub use self::{grants::AccessGrantFilter, keys::AccessKeyTime};
 pub use self::{
     keys::void_tokens,
-    requests::{ask_grants, read_grants},
-    types::insert_grant,
+    types::{COLUMNS, insert_grant, read_grant},
 };

@@ -316,7 +316,7 @@ async fn nothing_is_written_of_a_grant_by_a_wrong_counter() {
         }
         let mut transaction = store.begin().await.expect("begins");
         let facts = facts(request(2, "mcp"), offered(5, 10), 0);
-        let changes = decide_in(&mut transaction, facts.start()).await.expect("decided");
+        let changes = decide_in(&mut transaction, facts.start(), &()).await.expect("decided");
         assert_eq!(changes.rows, change_by(2, right), "the store counts what is there");
         write_rows(&mut transaction, &changes.rows).await.expect("written");
         transaction.commit().await.expect("durable");

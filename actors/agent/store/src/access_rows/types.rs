@@ -26,10 +26,10 @@ fn read_details(text: &str) -> Option<GrantDetails> {
     Some(GrantDetails { key_id, header, schema_id: member("schema_id"), issuer: member("issuer") })
 }
 
-pub(super) const COLUMNS: &str = "id, peer, request_id, connection_id, endpoint, url, material, details, scopes, issued_at, \
+pub const COLUMNS: &str = "id, peer, request_id, connection_id, endpoint, url, material, details, scopes, issued_at, \
                                   expires_at, revoked_at, reason";
 
-pub(super) fn read_grant(row: &AnyRow) -> Result<StoredGrant, AgentStoreError> {
+pub fn read_grant(row: &AnyRow) -> Result<StoredGrant, AgentStoreError> {
     let corrupt = || AgentStoreError::CorruptRow("a grant of access".to_owned());
     let (material, details, scopes): (String, String, String) =
         (row.try_get("material")?, row.try_get("details")?, row.try_get("scopes")?);

@@ -14,11 +14,13 @@ use crate::{
 };
 
 impl StoredDecision for ConnectionEnd {
+    type Key = ();
+
     fn ask(query: &ConnectionsOf, batch: &mut StatementBatch) {
         ask_connections(batch, &[&query.did]);
     }
 
-    fn read(rows: &[Vec<AnyRow>]) -> Result<Vec<StoredConnection>, AgentStoreError> {
+    fn read(_query: &ConnectionsOf, rows: &[Vec<AnyRow>], _key: &()) -> Result<Vec<StoredConnection>, AgentStoreError> {
         rows.iter().flatten().map(read_connection).collect()
     }
 }

@@ -1,10 +1,8 @@
 //! Credentials of flows, encrypted.
 
-use std::fmt;
-
-use sqlx::{AnyConnection, Row};
+use sqlx::{Row, any::AnyRow};
+use svc_agent_core::flows::{ContentKind, FlowContent};
 use svc_store::StatementBatch;
-
 use zeroize::Zeroizing;
 
 use crate::{
@@ -16,51 +14,6 @@ use crate::{
 
 /// Name of the key of the contents among the private keys.
 const KEY_NAME: &str = "flow-content";
-
-/// The kind of a content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContentKind {
-    /// Offered by this agent: the credential without its proof.
-    Offered,
-    /// Signed by this agent.
-    Signed,
-    /// Come from the issuer, and not checked.
-    Received,
-    /// Come from the issuer, and checked.
-    Held,
-}
-
-impl ContentKind {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Offered => "offered",
-            Self::Signed => "signed",
-            Self::Received => "received",
-            Self::Held => "held",
-        }
-    }
-}
-
-/// A content of a flow.
-#[derive(Clone, PartialEq, Eq)]
-pub struct FlowContent {
-    /// Kind.
-    pub kind: ContentKind,
-    /// Round that it belongs to.
-    pub round: u32,
-    /// Name of its format, as that of an attachment.
-    pub format: String,
-    /// The credential as JSON; nothing where one has come in a format that is not taken.
-    pub body: String,
-}
-
-impl fmt::Debug for FlowContent {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The credential is nothing for a log.
-        let Self { kind, round, format, body } = self;
-        write!(formatter, "{} of round {round}, {format:?}, {} bytes", kind.as_str(), body.len())
-    }
-}
 
 /// The place of a content, which is authenticated with it: a row is of no use at another place.
 fn place(flow_id: &str, kind: ContentKind, round: u32, format: &str) -> String {
@@ -83,22 +36,23 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Reads a content.
-pub(super) async fn read(
-    connection: &mut AnyConnection,
-    key: &ContentKey,
-    flow_id: &str,
-    kind: ContentKind,
-    round: u32,
-) -> Result<Option<FlowContent>, AgentStoreError> {
+/// Asks for a content.
+pub(super) fn ask(batch: &mut StatementBatch, flow_id: &str, kind: ContentKind, round: u32) {
     let sql = "SELECT format, sealed FROM flow_content WHERE flow_id = $1 AND kind = $2 AND round = $3";
-    let query = sqlx::query(sql).bind(flow_id.to_owned()).bind(kind.as_str()).bind(to_column(u64::from(round)));
-    let Some(row) = query.fetch_optional(connection).await? else { return Ok(None) };
+    batch.add(sql, [flow_id.into(), kind.as_str().into(), i64::from(round).into()]);
+}
+
+/// Reads the row of [`ask`].
+pub(super) fn read(
+    row: &AnyRow,
+    key: &ContentKey,
+    (flow_id, kind, round): (&str, ContentKind, u32),
+) -> Result<FlowContent, AgentStoreError> {
     let (format, sealed): (String, String) = (row.try_get("format")?, row.try_get("sealed")?);
     let body = key.open(&place(flow_id, kind, round, &format), &sealed)?;
     let corrupt = |_| AgentStoreError::CorruptRow("the content of a flow".to_owned());
     let body = std::str::from_utf8(&body).map_err(corrupt)?.to_owned();
-    Ok(Some(FlowContent { kind, round, format, body }))
+    Ok(FlowContent { kind, round, format, body })
 }
 
 impl AgentStore {
@@ -128,7 +82,10 @@ impl AgentStore {
         kind: ContentKind,
         round: u32,
     ) -> Result<Option<FlowContent>, AgentStoreError> {
-        read(&mut *self.reader().acquire().await?, key, flow_id, kind, round).await
+        let mut batch = StatementBatch::default();
+        ask(&mut batch, flow_id, kind, round);
+        let rows = batch.run(&mut *self.reader().acquire().await?).await?;
+        rows.iter().flatten().next().map(|row| read(row, key, (flow_id, kind, round))).transpose()
     }
 
     /// Forgets a content of a flow.

@@ -4,16 +4,13 @@
 //! credentials.
 
 mod contents;
-mod hearing;
 mod records;
 #[cfg(test)]
 mod tests;
 mod writes;
 
-pub use self::hearing::{Heard, HeardMessage, hear};
 pub use self::records::FlowFilter;
 pub use self::{
-    contents::{ContentKind, FlowContent},
     records::FlowAtTime,
-    writes::{FlowRefusal, FlowWrite, FlowWriteError, WrittenFlow},
+    writes::{FlowRefusal, FlowWriteError, WrittenFlow, write_flows},
 };

@@ -1,14 +1,18 @@
 //! Records of flows: reads by everything that a message, an event of the registry or a caller may name.
 
-use sqlx::{AnyConnection, AssertSqlSafe, Row, any::AnyRow};
+use sqlx::{AssertSqlSafe, Row, any::AnyRow};
+use svc_agent_core::flows::{ContentKind, FlowBefore, FlowQuery, FlowRows, HeardMessage};
 use svc_didcomm::flow::{ConnectionState, FlowRecord, FlowState, Side};
 use svc_store::StatementBatch;
 
+use super::contents;
 use crate::{
     agent_store::AgentStore,
     columns::{from_column, to_column},
+    decision::StoredDecision,
     error::AgentStoreError,
     peer_rows::Conditions,
+    sealing::ContentKey,
 };
 
 /// Flows of one participant that are read at once, the newest first.
@@ -58,14 +62,31 @@ pub(super) fn read(row: &AnyRow) -> Result<FlowRecord, AgentStoreError> {
     Ok(FlowRecord { connection_id: row.try_get("connection_id")?, connection_state, ..record })
 }
 
-/// Stores a record in the place of its earlier one. `due_at` is the time of its next step, in milliseconds since the epoch.
-pub(super) fn put(batch: &mut StatementBatch, record: &FlowRecord, due_at: Option<i64>) -> Result<(), AgentStoreError> {
+/// Stores a record; its first statement returns no row where the flow is not as it was before. `due_at` is the time of its next step, in
+/// milliseconds since the epoch.
+pub(super) fn put(
+    batch: &mut StatementBatch,
+    record: &FlowRecord,
+    before: &FlowBefore,
+    due_at: Option<i64>,
+) -> Result<(), AgentStoreError> {
     let body = serde_json::to_string(record).map_err(|_| AgentStoreError::CorruptRow("a flow".to_owned()))?;
-    let sql = "INSERT INTO flow (id, side, peer_did, connection_id, connection_state, thread_id, exchange_thread, schema_id, \
-               applicant_participant_id, validator_participant_id, session_id, state, is_live, due_at, record, updated_at) \
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (id) DO UPDATE SET \
-               connection_id = $4, connection_state = $5, thread_id = $6, exchange_thread = $7, validator_participant_id = $10, \
-               session_id = $11, state = $12, is_live = $13, due_at = $14, record = $15, updated_at = $16";
+    let (sql, before) = match before {
+        FlowBefore::New { live } => (
+            "INSERT INTO flow (id, side, peer_did, connection_id, connection_state, thread_id, exchange_thread, schema_id, \
+             applicant_participant_id, validator_participant_id, session_id, state, is_live, due_at, record, updated_at) \
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16 \
+             WHERE (SELECT COUNT(*) FROM flow WHERE peer_did = $3 AND is_live = 1) = $17 RETURNING id",
+            to_column(*live),
+        ),
+        FlowBefore::Loaded { updated_at, .. } => (
+            "UPDATE flow SET connection_id = $4, connection_state = $5, thread_id = $6, exchange_thread = $7, \
+             validator_participant_id = $10, session_id = $11, state = $12, is_live = $13, due_at = $14, record = $15, \
+             updated_at = $16 WHERE id = $1 AND side = $2 AND peer_did = $3 AND schema_id = $8 \
+             AND COALESCE(applicant_participant_id, -1) = COALESCE($9, -1) AND updated_at = $17 RETURNING id",
+            *updated_at,
+        ),
+    };
     batch.add(
         sql,
         [
@@ -85,6 +106,7 @@ pub(super) fn put(batch: &mut StatementBatch, record: &FlowRecord, due_at: Optio
             due_at.into(),
             body.into(),
             record.updated_at.into(),
+            before.into(),
         ],
     );
     let sql = "INSERT INTO flow_session (session_id, flow_id) VALUES ($1, $2) ON CONFLICT (session_id) DO NOTHING";
@@ -97,60 +119,89 @@ pub(super) fn ask_of_id(batch: &mut StatementBatch, id: &str) {
     batch.add(format!("SELECT {COLUMNS} FROM flow WHERE id = $1"), [id.into()]);
 }
 
-/// The flow of an id.
-pub(super) async fn of_id(connection: &mut AnyConnection, id: &str) -> Result<Option<FlowRecord>, AgentStoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM flow WHERE id = $1");
-    let row = sqlx::query(AssertSqlSafe(sql)).bind(id.to_owned()).fetch_optional(connection).await?;
-    row.as_ref().map(read).transpose()
-}
-
-/// The flow of a session, its present one or one of before.
-pub async fn of_session(
-    connection: &mut AnyConnection,
-    session_id: &str,
-) -> Result<Option<FlowRecord>, AgentStoreError> {
+/// Asks for the flow of a session, its present one or one of before.
+pub(super) fn ask_of_session(batch: &mut StatementBatch, session_id: &str) {
     let sql = format!("SELECT {COLUMNS} FROM flow WHERE id = (SELECT flow_id FROM flow_session WHERE session_id = $1)");
-    let row = sqlx::query(AssertSqlSafe(sql)).bind(session_id.to_owned()).fetch_optional(connection).await?;
-    row.as_ref().map(read).transpose()
+    batch.add(sql, [session_id.into()]);
 }
 
-/// The newest flow of a peer that has a thread: that of its opening message, or that of its exchange.
-pub async fn of_thread(
-    connection: &mut AnyConnection,
-    peer_did: &str,
-    thread: &str,
-) -> Result<Option<FlowRecord>, AgentStoreError> {
+/// Asks for the newest flow of a peer that has a thread: that of its opening message, or that of its exchange.
+fn ask_of_thread(batch: &mut StatementBatch, peer_did: &str, thread: &str) {
     let sql = format!(
         "SELECT {COLUMNS} FROM flow WHERE id IN (SELECT id FROM flow WHERE thread_id = $1 UNION ALL \
          SELECT id FROM flow WHERE exchange_thread = $1) AND peer_did = $2 ORDER BY id DESC LIMIT 1"
     );
-    let query = sqlx::query(AssertSqlSafe(sql)).bind(thread.to_owned()).bind(peer_did.to_owned());
-    query.fetch_optional(connection).await?.as_ref().map(read).transpose()
+    batch.add(sql, [thread.into(), peer_did.into()]);
 }
 
-/// The flows of an applicant's participant on one side, the newest first.
-pub async fn of_applicant(
-    connection: &mut AnyConnection,
-    side: Side,
-    participant_id: u64,
-) -> Result<Vec<FlowRecord>, AgentStoreError> {
+/// Asks for the flows of an applicant's participant on one side, the newest first.
+pub(super) fn ask_of_applicant(batch: &mut StatementBatch, side: Side, participant_id: u64) {
     let sql = format!(
         "SELECT {COLUMNS} FROM flow WHERE applicant_participant_id = $1 AND side = $2 ORDER BY id DESC LIMIT $3"
     );
-    let query = sqlx::query(AssertSqlSafe(sql)).bind(to_column(participant_id)).bind(side.as_str());
-    query.bind(MAX_OF_PARTICIPANT).fetch_all(connection).await?.iter().map(read).collect()
+    batch.add(sql, [to_column(participant_id).into(), side.as_str().into(), MAX_OF_PARTICIPANT.into()]);
 }
 
-/// The number of flows of a peer that have not ended.
-pub async fn count_live(connection: &mut AnyConnection, peer_did: &str) -> Result<u64, AgentStoreError> {
-    let sql = "SELECT COUNT(*) FROM flow WHERE peer_did = $1 AND is_live = 1";
-    Ok(from_column(sqlx::query_scalar(sql).bind(peer_did.to_owned()).fetch_one(connection).await?))
+/// Asks for the number of flows of a peer that have not ended, whose row [`read_live`] takes.
+pub(super) fn ask_live(batch: &mut StatementBatch, peer_did: &str) {
+    batch.add("SELECT COUNT(*) AS live FROM flow WHERE peer_did = $1 AND is_live = 1", [peer_did.into()]);
+}
+
+/// Reads the number of flows.
+pub(super) fn read_live(rows: &[AnyRow]) -> Result<u64, AgentStoreError> {
+    let row = rows.first().ok_or_else(|| AgentStoreError::CorruptRow("the flows of a peer".to_owned()))?;
+    Ok(from_column(row.try_get("live")?))
+}
+
+/// Reads all flows of these rows.
+pub(super) fn read_all(rows: &[Vec<AnyRow>]) -> Result<Vec<FlowRecord>, AgentStoreError> {
+    rows.iter().flatten().map(read).collect()
+}
+
+impl StoredDecision for HeardMessage {
+    type Key = ContentKey;
+
+    fn ask(query: &FlowQuery, batch: &mut StatementBatch) {
+        match query {
+            FlowQuery::OfSession(session_id) => ask_of_session(batch, session_id),
+            FlowQuery::OfThreads { peer_did, threads } => {
+                threads.iter().for_each(|thread| ask_of_thread(batch, peer_did, thread));
+            }
+            FlowQuery::OfParticipant { participant_id, peer_did } => {
+                ask_live(batch, peer_did);
+                if let Some(id) = participant_id {
+                    ask_of_applicant(batch, Side::Validator, *id);
+                }
+            }
+            FlowQuery::Offer { flow_id, round } => contents::ask(batch, flow_id, ContentKind::Offered, *round),
+        }
+    }
+
+    fn read(query: &FlowQuery, rows: &[Vec<AnyRow>], key: &ContentKey) -> Result<FlowRows, AgentStoreError> {
+        Ok(match (query, rows) {
+            (FlowQuery::OfParticipant { .. }, [live, flows @ ..]) => {
+                FlowRows { flows: read_all(flows)?, live: read_live(live)?, offer: None }
+            }
+            (FlowQuery::Offer { flow_id, round }, _) => {
+                let place = (flow_id.as_str(), ContentKind::Offered, *round);
+                let offer = rows.iter().flatten().next().map(|row| contents::read(row, key, place)).transpose()?;
+                FlowRows { offer, ..FlowRows::default() }
+            }
+            _ => FlowRows { flows: read_all(rows)?, ..FlowRows::default() },
+        })
+    }
 }
 
 impl AgentStore {
+    async fn read_flows(&self, ask: impl FnOnce(&mut StatementBatch)) -> Result<Vec<FlowRecord>, AgentStoreError> {
+        let mut batch = StatementBatch::default();
+        ask(&mut batch);
+        read_all(&batch.run(&mut *self.reader().acquire().await?).await?)
+    }
+
     /// Returns the flow of a session, its present one or one of before.
     pub async fn flow_of_session(&self, session_id: &str) -> Result<Option<FlowRecord>, AgentStoreError> {
-        of_session(&mut *self.reader().acquire().await?, session_id).await
+        Ok(self.read_flows(|batch| ask_of_session(batch, session_id)).await?.into_iter().next())
     }
 
     /// Returns the flows of an applicant's participant on one side, the newest first.
@@ -159,7 +210,7 @@ impl AgentStore {
         side: Side,
         participant_id: u64,
     ) -> Result<Vec<FlowRecord>, AgentStoreError> {
-        of_applicant(&mut *self.reader().acquire().await?, side, participant_id).await
+        self.read_flows(|batch| ask_of_applicant(batch, side, participant_id)).await
     }
 
     /// Returns flows in the order of their ids, which is that of their beginnings, behind one of them.
@@ -195,12 +246,12 @@ impl AgentStore {
 
     /// Returns a flow.
     pub async fn flow(&self, id: &str) -> Result<Option<FlowRecord>, AgentStoreError> {
-        of_id(&mut *self.reader().acquire().await?, id).await
+        Ok(self.read_flows(|batch| ask_of_id(batch, id)).await?.into_iter().next())
     }
 
     /// Returns the newest flow of a peer that has a thread.
     pub async fn flow_of_thread(&self, peer_did: &str, thread: &str) -> Result<Option<FlowRecord>, AgentStoreError> {
-        of_thread(&mut *self.reader().acquire().await?, peer_did, thread).await
+        Ok(self.read_flows(|batch| ask_of_thread(batch, peer_did, thread)).await?.into_iter().next())
     }
 
     /// Returns the ids of flows whose next step is due, the longest due first.

@@ -5,7 +5,10 @@ mod hearing;
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use svc_agent_core::peers::PeerLimits;
+use svc_agent_core::{
+    flows::{ContentKind, FlowContent, FlowWrite},
+    peers::PeerLimits,
+};
 use svc_didcomm::{
     Message,
     flow::{
@@ -15,9 +18,8 @@ use svc_didcomm::{
 };
 
 use super::{
-    contents::{ContentKind, FlowContent},
     records::FlowFilter,
-    writes::{FlowRefusal, FlowWrite, FlowWriteError},
+    writes::{FlowRefusal, FlowWriteError},
 };
 use crate::{
     OutboxEvent,
@@ -99,9 +101,9 @@ async fn a_flow_its_messages_and_its_events_are_one_write() {
         let key: ContentKey = store.content_key("did:web:ours").await.expect("a key");
         let connection = connect(&store, PEER).await;
         let new = begun("1", "s1", Some(&connection));
-        let written = store.begin_flow(&key, &new, None, 2, &LIMITS).await.expect("stored");
+        let written = store.begin_flow(&key, &new, 2, &LIMITS).await.expect("stored");
         assert_eq!((&written.record, written.has_message, written.has_event), (&new.progress.record, false, true));
-        let again = store.begin_flow(&key, &begun("2", "s1", None), None, 2, &LIMITS).await;
+        let again = store.begin_flow(&key, &begun("2", "s1", None), 2, &LIMITS).await;
         assert_eq!(refusal_of(again), Some(FlowRefusal::SessionTaken));
 
         let sent = store.change_flow(&key, "1", &LIMITS, |record| opened(record, "t1")).await;
@@ -133,7 +135,7 @@ async fn a_flow_its_messages_and_its_events_are_one_write() {
 
         // Where a message has no place, nothing of the change is there.
         let full = PeerLimits { outbox_max: 1, ..LIMITS };
-        store.begin_flow(&key, &begun("2", "s2", Some(&connection)), None, 2, &full).await.expect("stored");
+        store.begin_flow(&key, &begun("2", "s2", Some(&connection)), 2, &full).await.expect("stored");
         let refused = store.change_flow(&key, "2", &full, |record| opened(record, "t2")).await;
         assert_eq!(refusal_of(refused), Some(FlowRefusal::Queue(QueueRefusal::Full)));
         let kept = store.flow_of_session("s2").await.expect("read").expect("there");
@@ -142,16 +144,16 @@ async fn a_flow_its_messages_and_its_events_are_one_write() {
         assert_eq!(unchanged, None);
         assert_eq!(store.change_flow(&key, "9", &full, |_| None).await.expect("works"), None, "it is unknown");
 
-        // The third is one too many, but not in the place of another.
-        store.begin_flow(&key, &begun("5", "s5", None), None, 9, &LIMITS).await.expect("stored");
+        // The third is one too many, and after the end of another it is none.
+        store.begin_flow(&key, &begun("5", "s5", None), 9, &LIMITS).await.expect("stored");
         let third = begun("3", "s3", None);
-        let one_too_many = store.begin_flow(&key, &third, None, 2, &LIMITS).await;
+        let one_too_many = store.begin_flow(&key, &third, 2, &LIMITS).await;
         assert_eq!(refusal_of(one_too_many), Some(FlowRefusal::PeerFull));
-        let ended = end(kept).expect("it ends");
-        store.begin_flow(&key, &third, Some(&ended), 2, &LIMITS).await.expect("stored");
+        store.change_flow(&key, &kept.id, &LIMITS, end).await.expect("it ends");
+        store.begin_flow(&key, &third, 2, &LIMITS).await.expect("stored");
         let alone = begun("4", "s4", None);
         let not_connected = FlowWrite { messages: vec![Message::new("m", "x", json!({}))], ..alone };
-        let refused = store.begin_flow(&key, &not_connected, None, 9, &LIMITS).await;
+        let refused = store.begin_flow(&key, &not_connected, 9, &LIMITS).await;
         assert_eq!(refusal_of(refused), Some(FlowRefusal::NotConnected));
     })
     .await;
@@ -164,7 +166,7 @@ async fn flows_are_found_by_all_that_names_them() {
         let connection = connect(&store, PEER).await;
         for (id, session) in [("1", "s1"), ("2", "s2"), ("3", "s3")] {
             let new = begun(id, session, Some(&connection));
-            store.begin_flow(&key, &new, None, 9, &LIMITS).await.expect("stored");
+            store.begin_flow(&key, &new, 9, &LIMITS).await.expect("stored");
         }
         store.change_flow(&key, "2", &LIMITS, |record| opened(record, "t2")).await.expect("room");
         let ids = async |filter: FlowFilter, after: Option<&str>, limit: usize| {
@@ -212,15 +214,18 @@ async fn flows_are_found_by_all_that_names_them() {
             assert_eq!(time().await, Some(expected));
         }
 
-        // A participant has one flow that has not ended; the next one may take its place.
+        // A participant has one flow that has not ended; the next one begins after its end.
         let mut next = begun("4", "s4", None);
         next.progress.record.applicant_participant_id = Some(3);
-        let refused = store.begin_flow(&key, &next, None, 9, &LIMITS).await;
+        let refused = store.begin_flow(&key, &next, 9, &LIMITS).await;
         assert_eq!(refusal_of(refused), Some(FlowRefusal::AlreadyLive));
-        let mut ended = Progress::of(store.flow_of_session("s3").await.expect("read").expect("there"));
-        assert!(ended.take(&Cause::new(Trigger::FlowsEnd, NOW + 2)));
-        let ended = FlowWrite { progress: ended, messages: Vec::new(), due_at: None, contents: Vec::new() };
-        store.begin_flow(&key, &next, Some(&ended), 9, &LIMITS).await.expect("stored");
+        let end = |record: FlowRecord| {
+            let mut progress = Progress::of(record);
+            assert!(progress.take(&Cause::new(Trigger::FlowsEnd, NOW + 2)));
+            Some(FlowWrite { progress, messages: Vec::new(), due_at: None, contents: Vec::new() })
+        };
+        store.change_flow(&key, "3", &LIMITS, end).await.expect("it ends");
+        store.begin_flow(&key, &next, 9, &LIMITS).await.expect("stored");
         let newest = store.flows_of_applicant(Side::Applicant, 3).await.expect("read");
         assert_eq!(newest.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["4", "3"]);
 
@@ -250,7 +255,7 @@ async fn a_content_opens_at_its_own_place_and_survives_a_change_of_the_store_key
             body: json!({"name": "a person"}).to_string(),
         };
         let new = FlowWrite { contents: vec![content.clone()], ..begun("1", "s1", None) };
-        store.begin_flow(&key, &new, None, 9, &LIMITS).await.expect("stored");
+        store.begin_flow(&key, &new, 9, &LIMITS).await.expect("stored");
         let sealed: String =
             sqlx::query_scalar("SELECT sealed FROM flow_content").fetch_one(store.reader()).await.expect("read");
         assert!(!sealed.contains("person"));

@@ -1,19 +1,14 @@
 //! Changes of flows.
 
 use sqlx::AnyConnection;
-use svc_agent_core::peers::{PeerEvent, PeerLimits};
-use svc_didcomm::{
-    Message,
-    flow::{FlowRecord, FlowState, Progress},
+use svc_agent_core::{
+    flows::{FlowBefore, FlowWrite},
+    peers::{PeerEvent, PeerLimits},
 };
-use svc_otel::trace;
+use svc_didcomm::flow::{FlowRecord, FlowState};
 use svc_store::StatementBatch;
-use tracing::Span;
 
-use super::{
-    contents::{self, FlowContent},
-    records,
-};
+use super::{contents, records};
 use crate::{
     agent_store::AgentStore,
     error::{AgentStoreError, WriteFailure},
@@ -21,30 +16,6 @@ use crate::{
     peer_rows::{QueueRefusal, add_to_outbox, drop_openings, queued_for, why_refused},
     sealing::ContentKey,
 };
-
-/// A changed flow with everything that goes with it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FlowWrite {
-    /// The record, and the changes of its state.
-    pub progress: Progress,
-    /// Messages to the peer, in order.
-    pub messages: Vec<Message>,
-    /// Time of the next step of this agent, in milliseconds since the epoch.
-    pub due_at: Option<i64>,
-    /// Credentials.
-    pub contents: Vec<FlowContent>,
-}
-
-impl FlowWrite {
-    /// The write, with the trace that its flow belongs to: that of the first call, event or message that has prompted the present work.
-    pub fn in_trace(mut self) -> Self {
-        let record = &mut self.progress.record;
-        if record.traceparent.is_none() {
-            record.traceparent = trace::traceparent(&Span::current());
-        }
-        self
-    }
-}
 
 /// A flow that was stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,24 +72,25 @@ impl WriteFailure for FlowWriteError {
     }
 }
 
-/// Stores a flow. `thread_before` is the thread of its opening message so far.
-pub async fn write_flow(
+/// Stores a flow.
+async fn write_flow(
     connection: &mut AnyConnection,
     key: &ContentKey,
     write: &FlowWrite,
-    thread_before: Option<&str>,
+    before: &FlowBefore,
     limits: &PeerLimits,
 ) -> Result<WrittenFlow, FlowWriteError> {
     let record = &write.progress.record;
     let seconds = record.updated_at / 1000;
     let mut batch = StatementBatch::default();
-    if let (Some(connection_id), Some(thread)) = (&record.connection_id, thread_before)
-        && record.thread_id.as_deref() != thread_before
+    if let (Some(connection_id), FlowBefore::Loaded { thread_id: Some(thread), .. }) = (&record.connection_id, before)
+        && record.thread_id.as_ref() != Some(thread)
     {
         // The new opening message takes the place of the one that still waits.
         drop_openings(&mut batch, connection_id, thread, seconds);
     }
-    records::put(&mut batch, record, write.due_at)?;
+    let guarded = batch.len();
+    records::put(&mut batch, record, before, write.due_at)?;
     for content in &write.contents {
         contents::put(&mut batch, key, &record.id, content)?;
     }
@@ -136,6 +108,9 @@ pub async fn write_flow(
         add_to_outbox(&mut batch, (connection_id, message), None, seconds, limits);
     }
     let rows = batch.run(connection).await?;
+    if rows[guarded].is_empty() {
+        return Err(AgentStoreError::WrongFacts.into());
+    }
     for place in places {
         if let (None, Some(connection_id)) = (queued_for(&rows[place..])?, &record.connection_id) {
             let refusal = why_refused(connection, connection_id, limits).await?;
@@ -155,34 +130,18 @@ pub async fn write_flow(
     })
 }
 
-/// A flow that has begun, and the one whose place it took.
-pub(super) struct WrittenBeginning {
-    /// The flow.
-    pub begun: WrittenFlow,
-    /// The flow that it ended.
-    pub replaced: Option<WrittenFlow>,
-}
-
-/// Stores a flow that begins, behind the end of the one whose place it takes.
-pub(super) async fn write_beginning(
+/// Stores the flows that a decision changes, in their order.
+pub async fn write_flows(
     connection: &mut AnyConnection,
     key: &ContentKey,
-    (begun, replaced): (&FlowWrite, Option<&FlowWrite>),
-    max_per_peer: u64,
+    changes: &[(FlowWrite, FlowBefore)],
     limits: &PeerLimits,
-) -> Result<WrittenBeginning, FlowWriteError> {
-    let replaced = match replaced {
-        None => None,
-        Some(replaced) => {
-            let thread = replaced.progress.record.thread_id.as_deref();
-            Some(write_flow(connection, key, replaced, thread, limits).await?)
-        }
-    };
-    if records::count_live(connection, &begun.progress.record.peer_did).await? >= max_per_peer {
-        return Err(FlowWriteError::Refused(FlowRefusal::PeerFull));
+) -> Result<Vec<WrittenFlow>, FlowWriteError> {
+    let mut written = Vec::new();
+    for (write, before) in changes {
+        written.push(write_flow(connection, key, write, before, limits).await?);
     }
-    let begun = write_flow(connection, key, begun, None, limits).await?;
-    Ok(WrittenBeginning { begun, replaced })
+    Ok(written)
 }
 
 impl AgentStore {
@@ -199,36 +158,43 @@ impl AgentStore {
         let (mut transaction, rows) = self.begin_with(&mut batch).await?;
         let Some(row) = rows.iter().flatten().next() else { return Ok(None) };
         let record = records::read(row)?;
-        let thread = record.thread_id.clone();
+        let before = FlowBefore::of(&record);
         let Some(write) = change(record) else { return Ok(None) };
-        let written = write_flow(&mut transaction, key, &write, thread.as_deref(), limits).await?;
+        let written = write_flow(&mut transaction, key, &write, &before, limits).await?;
         transaction.commit().await?;
         Ok(Some(written))
     }
 
-    /// Stores a flow that begins, and the end of one whose place it takes.
+    /// Stores a flow that begins.
     pub async fn begin_flow(
         &self,
         key: &ContentKey,
         begun: &FlowWrite,
-        replaced: Option<&FlowWrite>,
         max_per_peer: u64,
         limits: &PeerLimits,
     ) -> Result<WrittenFlow, FlowWriteError> {
-        let mut transaction = self.begin().await?;
-        let record = &begun.progress.record;
-        if records::of_session(&mut transaction, &record.session_id).await?.is_some() {
+        let (mut batch, record) = (StatementBatch::default(), &begun.progress.record);
+        records::ask_of_session(&mut batch, &record.session_id);
+        records::ask_live(&mut batch, &record.peer_did);
+        if let Some(participant) = record.applicant_participant_id {
+            records::ask_of_applicant(&mut batch, record.side, participant);
+        }
+        let (mut transaction, rows) = self.begin_with(&mut batch).await?;
+        let [of_session, live, of_applicant @ ..] = rows.as_slice() else {
+            return Err(AgentStoreError::CorruptRow("the answers to two questions".to_owned()).into());
+        };
+        let live = records::read_live(live)?;
+        if !of_session.is_empty() {
             return Err(FlowWriteError::Refused(FlowRefusal::SessionTaken));
         }
-        if let Some(participant) = record.applicant_participant_id {
-            let known = records::of_applicant(&mut transaction, record.side, participant).await?;
-            let is_replaced = |id: &str| replaced.is_some_and(|write| write.progress.record.id == id);
-            if known.iter().any(|flow| !flow.state.is_terminal() && !is_replaced(&flow.id)) {
-                return Err(FlowWriteError::Refused(FlowRefusal::AlreadyLive));
-            }
+        if records::read_all(of_applicant)?.iter().any(|flow| !flow.state.is_terminal()) {
+            return Err(FlowWriteError::Refused(FlowRefusal::AlreadyLive));
         }
-        let written = write_beginning(&mut transaction, key, (begun, replaced), max_per_peer, limits).await?;
+        if live >= max_per_peer {
+            return Err(FlowWriteError::Refused(FlowRefusal::PeerFull));
+        }
+        let written = write_flow(&mut transaction, key, begun, &FlowBefore::New { live }, limits).await?;
         transaction.commit().await?;
-        Ok(written.begun)
+        Ok(written)
     }
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::Value;
 use svc_agent_core::{
     error::RefusalCode,
-    flows::{ShownParticipant, messages_of},
+    flows::{ContentKind, FlowContent, ShownParticipant, messages_of},
     participant::state_of,
 };
 use svc_agent_identity::{
@@ -16,7 +16,7 @@ use svc_agent_identity::{
     document::proof_suite,
     registry::NodeRegistry,
 };
-use svc_agent_store::{ContentKind, CredentialKind, FlowContent, StoredCredential};
+use svc_agent_store::{CredentialKind, StoredCredential};
 use svc_didcomm::{
     flow::{
         Cause, FlowRecord, Guard, HeldOffer, MessageParts, Outgoing, Progress, Side, Trigger, Variant, declined_offer,

@@ -5,13 +5,15 @@ use std::time::Duration;
 use serde_json::Value;
 use svc_agent_core::{
     error::{Refusal, RefusalCode},
-    flows::{PaymentStep, PeerGeneration, SessionPayment, ShownParticipant, messages_of, session_payment},
+    flows::{
+        ContentKind, FlowContent, PaymentStep, PeerGeneration, SessionPayment, ShownParticipant, messages_of,
+        session_payment,
+    },
 };
 use svc_agent_identity::{
     credentials::{Authority, CredentialIssuer, IssueRequest, IssueStop},
     registry::{NodeRegistry, SchemaCredentials, SchemaOnChain},
 };
-use svc_agent_store::{ContentKind, FlowContent};
 use svc_didcomm::{
     flow::{
         ALREADY_ISSUED, Cause, ConnectionState, FlowRecord, Guard, MessageParts, Outgoing, Progress, Side, Trigger,

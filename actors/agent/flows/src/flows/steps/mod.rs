@@ -12,10 +12,10 @@ mod validate;
 use std::time::{Duration, Instant};
 
 use svc_agent_core::{
-    flows::{BLOCKED_PAUSE, pause_of},
+    flows::{BLOCKED_PAUSE, ContentKind, pause_of},
     grant::{pause_before_look, time_to_refill},
 };
-use svc_agent_store::{ContentKind, FlowAtTime};
+use svc_agent_store::FlowAtTime;
 use svc_didcomm::flow::{FlowRecord, FlowState, FlowWork, Progress, next_work};
 use svc_otel::{metrics, trace};
 use tracing::Instrument;
