@@ -2,6 +2,8 @@
 
 mod access_answer;
 mod connection_end;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use sqlx::any::AnyRow;
