@@ -26,7 +26,7 @@ impl IndexerChoice {
         self.guard.commits_before_ready(origin)
     }
 
-    /// Compares the indexers with the node, as far as it is due. Returns the one that replaces one that is left out.
+    /// Compares the indexers with the node, as far as it is due. Returns the successor of an indexer that is left out.
     pub async fn compare(self, stored: Option<u64>) -> Option<UpstreamEndpoints> {
         self.guard.compare_due().await;
         self.indexers.current().left_out()?;

@@ -68,7 +68,7 @@ impl DigestLookup {
                 })?;
                 Ok(found.filter(|body| was_anchored_by(body, time)))
             }
-            // The index has every digest: those of the genesis, and those of all blocks.
+            // The index has every digest of the genesis and of all blocks.
             _ => Ok(None),
         }
     }

@@ -227,8 +227,8 @@ impl IndexerGuard {
         })
     }
 
-    /// Whether the indexer at `origin` promises that the block below the one of its `ready` is committed. One that was not compared since its
-    /// last connection may be of another make by now.
+    /// Whether the indexer at `origin` promises that the block before `ready.block` is committed. Another indexer may stand there since the
+    /// last connection, so that the promise counts only after a comparison.
     pub fn commits_before_ready(&self, origin: &str) -> bool {
         let index = self.0.direct.iter().position(|one| one.current().origin() == origin);
         self.with_known(|known| {

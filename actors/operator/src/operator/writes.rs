@@ -46,7 +46,7 @@ impl Operator {
     /// Starts a write. It goes on when the caller goes away, and when the caller's wait is over.
     ///
     /// Under an idempotency key of a principal a write happens once: the same write under the same key joins the active one, or gets
-    /// its answer. To store a digest that the node has is refused; one that an active write stores is looked for when that write has its answer.
+    /// its answer. A digest that the node has is refused; while another write stores it, this one waits for that answer first.
     pub fn execute(
         &self,
         message: EncodedMessage,

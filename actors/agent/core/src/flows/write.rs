@@ -67,7 +67,7 @@ pub struct FlowWrite {
 }
 
 impl FlowWrite {
-    /// The write, with the trace that its flow belongs to: that of the first call, event or message that has prompted the present work.
+    /// The write, in the trace of the call, event or message that began the work on its flow.
     pub fn in_trace(mut self, present: Option<String>) -> Self {
         let traceparent = &mut self.progress.record.traceparent;
         *traceparent = traceparent.take().or(present);

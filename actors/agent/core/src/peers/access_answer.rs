@@ -16,8 +16,7 @@ use crate::{
     decision::{Decision, First, Step},
 };
 
-/// Member of the body of a queued message that stands for the frame of a grant. The frame is made when the message is sent, so that no
-/// store has a token.
+/// A queued message has this member in the place of a grant's frame, which is made when the message is sent: no store has a token.
 const GRANT_MEMBER: &str = "access_grant";
 /// Seconds for which a denial is worth sending.
 const DENIAL_SECONDS: i64 = 60;

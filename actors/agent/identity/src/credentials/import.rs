@@ -84,12 +84,9 @@ pub async fn import(
     let store_failed =
         |error: svc_agent_store::AgentStoreError| Refusal::not_ready(AgentPart::Store, error.to_string(), 5);
     let held = account.store.held_credentials().await.map_err(store_failed)?;
+    let presented = held.iter().filter(|one| one.kind != CredentialKind::Schema).map(|one| one.name.as_str());
     // Those that the agent issues itself keep their places.
-    let mut others: BTreeSet<&str> = own_names(settings);
-    // Both forms of a credential have one place.
-    others.extend(held.iter().filter(|one| one.kind != CredentialKind::Schema).map(|one| plain_name(&one.name)));
-    others.remove(plain.as_str());
-    if others.len() >= MAX_PRESENTED {
+    if !has_place(own_names(settings).into_iter().chain(presented), &plain) {
         let message = format!("{MAX_PRESENTED} credentials are presented, and indexers look at no more; remove one");
         return Err(Refusal::new(RefusalCode::InvalidState, message));
     }
@@ -123,6 +120,12 @@ pub async fn import(
     Ok(row)
 }
 
+/// Whether a credential of this name may stand beside the presented ones. Both forms of one have one place.
+fn has_place<'a>(presented: impl Iterator<Item = &'a str>, plain: &str) -> bool {
+    let others: BTreeSet<&str> = presented.map(plain_name).filter(|name| *name != plain).collect();
+    others.len() < MAX_PRESENTED
+}
+
 /// The names of the credentials that the agent issues itself.
 fn own_names(settings: &CredentialSettings) -> BTreeSet<&'static str> {
     match &settings.mode {
@@ -149,6 +152,29 @@ fn check_mode(settings: &CredentialSettings, name: &str, issuer: &str) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credential_settings::CredentialForm;
+
+    #[test]
+    fn a_credential_has_a_place_while_fewer_others_are_presented_than_indexers_look_at() {
+        let names = |count: usize| (0..count).map(|place| format!("schema-{place}")).collect::<Vec<_>>();
+        for (count, name, expected) in [
+            (0, "schema-x", true),
+            (MAX_PRESENTED - 1, "schema-x", true),
+            (MAX_PRESENTED, "schema-x", false),
+            // It takes the place of itself.
+            (MAX_PRESENTED, "schema-0", true),
+            (MAX_PRESENTED + 1, "schema-0", false),
+        ] {
+            let main = names(count);
+            let second: Vec<String> = main.iter().map(|plain| CredentialForm::Second.name(plain)).collect();
+            assert_eq!(has_place(main.iter().map(String::as_str), name), expected, "{count} {name}");
+            assert_eq!(
+                has_place(main.iter().chain(&second).map(String::as_str), name),
+                expected,
+                "{count} in both forms"
+            );
+        }
+    }
 
     #[test]
     fn a_server_that_does_not_answer_is_asked_again_and_evidence_that_is_wrong_is_not() {

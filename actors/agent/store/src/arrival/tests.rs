@@ -24,7 +24,7 @@ use crate::peer_rows::testing::{
     LIMITS, NOW, OURS, SECONDS, THEIRS, connect, no_flows, on_both, take, take_with, text,
 };
 
-/// Tables that messages change, except those that also change without one.
+/// Tables that change by messages alone.
 const TABLES: [&str; 14] = [
     "access_grant",
     "basic_message",
@@ -89,7 +89,7 @@ async fn rows(store: &AgentStore) -> BTreeSet<String> {
     all
 }
 
-/// Decides once more after each failure, which comes one write later each time. Then once more without one: nothing changes any more.
+/// Repeats a decision whose write fails: the first, the second, and so on to the last. A repetition after success changes nothing.
 async fn decide_behind_failures<T: std::fmt::Debug, E>(
     store: &AgentStore,
     least_writes: usize,

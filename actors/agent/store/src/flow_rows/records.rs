@@ -125,7 +125,7 @@ pub(super) fn ask_of_session(batch: &mut StatementBatch, session_id: &str) {
     batch.add(sql, [session_id.into()]);
 }
 
-/// Asks for the newest flow of a peer that has a thread: that of its opening message, or that of its exchange.
+/// Asks for the newest flow of a peer with this thread: the one of its opening message, or the one of its exchange.
 fn ask_of_thread(batch: &mut StatementBatch, peer_did: &str, thread: &str) {
     let sql = format!(
         "SELECT {COLUMNS} FROM flow WHERE id IN (SELECT id FROM flow WHERE thread_id = $1 UNION ALL \

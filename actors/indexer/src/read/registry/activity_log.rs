@@ -166,8 +166,7 @@ impl IndexReader {
     }
 }
 
-/// The first block that a page of events needs, when an index that begins with `oldest` does not have it. The start of all events stands
-/// for the oldest block.
+/// The first block of a page of events, where an index that begins with `oldest` lacks it. A page from the start begins with the oldest block.
 fn first_missing_block(after: &EventCursor, oldest: u64) -> Option<u64> {
     if *after == EventCursor::default() {
         return None;
