@@ -4,6 +4,7 @@ mod another_history;
 mod bad_input;
 mod below_the_start;
 mod block_changes;
+mod bounded_lists;
 mod council;
 mod cross_origin;
 mod event_coverage;

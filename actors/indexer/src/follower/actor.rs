@@ -53,7 +53,7 @@ pub struct Follower;
 
 /// Delay of a retry after a failure.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
-/// The same for a height that no node has any more, and for a genesis that no node serves.
+/// The same for a height that no node has any more, for a genesis that no node serves, and for a list that may be cut.
 const LONG_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Attempts to get the results of a block that is not executed yet, and the pause between two.
 const MAX_RESULT_ATTEMPTS: u32 = 3;
@@ -182,7 +182,7 @@ fn retry_delay(error: &IngestError) -> Duration {
 
 /// Whether only another configuration can help, or a node that comes back.
 fn needs_another_node(error: &IngestError) -> bool {
-    matches!(error, IngestError::Pruned(_) | IngestError::Genesis(_))
+    matches!(error, IngestError::Pruned(_) | IngestError::Genesis(_) | IngestError::CutList(_))
 }
 
 impl State {

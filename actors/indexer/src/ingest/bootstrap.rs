@@ -6,23 +6,18 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use svc_net::upstream::{NodeClient, NodeClientError};
-use svc_wire::{
-    proto::{
-        cosmos::{
-            feegrant::v1beta1::{QueryAllowancesByGranterRequest, QueryAllowancesByGranterResponse},
-            group::v1::{
-                QueryProposalsByGroupPolicyRequest, QueryProposalsByGroupPolicyResponse, QueryVotesByProposalRequest,
-                QueryVotesByProposalResponse,
-            },
-        },
-        svc::pp::v1 as pp_pb,
+use svc_wire::proto::cosmos::{
+    feegrant::v1beta1::{QueryAllowancesByGranterRequest, QueryAllowancesByGranterResponse},
+    group::v1::{
+        QueryProposalsByGroupPolicyRequest, QueryProposalsByGroupPolicyResponse, QueryVotesByProposalRequest,
+        QueryVotesByProposalResponse,
     },
-    timestamp,
 };
 
 use super::{
     error::{GenesisFailure, IngestError},
     node_reader::{EntityReading, NodeReader, page_request},
+    whole_lists::{list_authorizations, list_sessions},
 };
 use crate::{
     block::{BlockFacts, ChangeCause, EntityRef, VoteRecord},
@@ -31,10 +26,8 @@ use crate::{
 
 /// Ids of one batch.
 const ID_BATCH: u64 = 64;
-/// Empty batches after which the scan of authorizations ends: revoked ones leave gaps in the ids.
+/// Empty batches after which the walk over the ids of authorizations ends: revoked ones leave gaps.
 const MAX_EMPTY_BATCHES: usize = 16;
-/// Most entities of one list answer of the chain.
-const MAX_LIST_SIZE: u32 = 1_024;
 
 /// Records all entities that the node has at the height of the block. Fails when a read fails.
 pub async fn discover_entities(source: NodeReader<'_>, facts: &mut BlockFacts) -> Result<(), IngestError> {
@@ -69,15 +62,10 @@ pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<En
     if height == 1 {
         found.extend(list_genesis_digests(source.node).await?);
     }
-    for (kind, max_empty_batches) in [
-        (EntityRef::Ecosystem as fn(u64) -> EntityRef, 1),
-        (EntityRef::Schema, 1),
-        (EntityRef::Participant, 1),
-        (EntityRef::ExchangeRate, 1),
-        (EntityRef::OperatorAuthorization, MAX_EMPTY_BATCHES),
-        (EntityRef::VsOperatorAuthorization, MAX_EMPTY_BATCHES),
-    ] {
-        found.extend(scan_ids(source, kind, max_empty_batches, height).await?.into_iter().map(|(one, _)| one));
+    let kinds: [fn(u64) -> EntityRef; 4] =
+        [EntityRef::Ecosystem, EntityRef::Schema, EntityRef::Participant, EntityRef::ExchangeRate];
+    for kind in kinds {
+        found.extend(scan_ids(source, kind, 1, height).await?.into_iter().map(|(one, _)| one));
     }
     for (corporation, reading) in corporations {
         let (EntityRef::Corporation(corporation_id), EntityReading::Change(change)) = (&corporation, reading) else {
@@ -85,6 +73,7 @@ pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<En
         };
         let policy = change.name.unwrap_or_default();
         found.extend(list_corporation_entities(source, *corporation_id, &policy, height).await?);
+        found.extend(list_authorizations(source, *corporation_id, height).await?);
         found.push(corporation);
     }
     found.extend(list_sessions(source, height).await?);
@@ -242,31 +231,16 @@ async fn list_votes(source: NodeReader<'_>, proposal_id: u64, height: u64) -> Re
     }
 }
 
-/// Lists the sessions. The node lists them by the time of their last change, strictly after an instant. Sessions of one
-/// block share a time, so the next page begins one nanosecond before the time of the last session.
-async fn list_sessions(source: NodeReader<'_>, height: u64) -> Result<Vec<EntityRef>, NodeClientError> {
+/// Finds authorizations by their ids, as far as the gaps of revoked ones are not longer than [`MAX_EMPTY_BATCHES`] batches. The lists of the
+/// node have them all; this walk shows one that a list hides.
+pub async fn walk_authorizations(source: NodeReader<'_>, height: u64) -> Result<Vec<EntityRef>, NodeClientError> {
     let mut found = Vec::new();
-    let mut modified_after = None;
-    loop {
-        let request = pp_pb::QueryListParticipantSessionsRequest { modified_after, response_max_size: MAX_LIST_SIZE };
-        let reply: Option<pp_pb::QueryListParticipantSessionsResponse> =
-            source.query_module("pp", "ListParticipantSessions", &request, height).await?;
-        let reply = reply.unwrap_or_default();
-        let is_last = reply.participant_sessions.len() < MAX_LIST_SIZE as usize;
-        let last =
-            reply.participant_sessions.last().and_then(|session| session.modified.as_ref()).map(timestamp::unix_nanos);
-        let known = found.len();
-        for session in reply.participant_sessions {
-            let one = EntityRef::Session(session.id);
-            if !found.contains(&one) {
-                found.push(one);
-            }
-        }
-        if is_last || found.len() == known {
-            return Ok(found);
-        }
-        modified_after = last.map(|last| timestamp::from_unix_nanos(last - 1));
+    let kinds: [fn(u64) -> EntityRef; 2] = [EntityRef::OperatorAuthorization, EntityRef::VsOperatorAuthorization];
+    for kind in kinds {
+        let read = scan_ids(source, kind, MAX_EMPTY_BATCHES, height).await?;
+        found.extend(read.into_iter().map(|(one, _)| one));
     }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -22,6 +22,20 @@ impl GenesisFailure {
     }
 }
 
+/// A list of the node that may lack entries.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the list of {subject} may be cut: {reason}")]
+pub struct CutList {
+    subject: String,
+    reason: String,
+}
+
+impl CutList {
+    pub(super) fn new(subject: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { subject: subject.into(), reason: reason.into() }
+    }
+}
+
 /// A failure to fetch or to write a block.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
@@ -40,6 +54,9 @@ pub enum IngestError {
     /// The state before the first block is not known.
     #[error(transparent)]
     Genesis(#[from] GenesisFailure),
+    /// A list of the node may lack entries.
+    #[error(transparent)]
+    CutList(#[from] CutList),
     /// The node has another history than the store.
     #[error("{mismatch}")]
     OtherHistory {
@@ -58,6 +75,7 @@ impl IngestError {
             Self::Node(error) => error.to_string(),
             Self::Store(_) => "the store failed".to_owned(),
             Self::Genesis(_)
+            | Self::CutList(_)
             | Self::InvalidBlockTime(_)
             | Self::NodeNeeded
             | Self::Pruned(_)

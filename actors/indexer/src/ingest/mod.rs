@@ -24,6 +24,7 @@ mod test_ingest;
 mod tests;
 mod transitions;
 mod verification;
+mod whole_lists;
 
 use std::collections::BTreeMap;
 

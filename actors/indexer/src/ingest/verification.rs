@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    bootstrap::list_entities,
+    bootstrap::{list_entities, walk_authorizations},
     error::IngestError,
     node_reader::{EntityReading, NodeReader},
 };
@@ -58,6 +58,8 @@ pub async fn compare_with_node(
 ) -> Result<Verification, IngestError> {
     let mut entities: BTreeSet<EntityRef> = list_entities(source, height).await?.into_iter().collect();
     entities.extend(PARAMETER_MODULES.map(EntityRef::Params));
+    // By another way than the index has found them.
+    entities.extend(walk_authorizations(source, height).await?);
     entities.extend(list_stored(store, height).await?);
     let count = entities.len();
     let comparisons = entities.into_iter().map(|entity| async move {
