@@ -85,9 +85,13 @@ impl AgentHome {
         self.directory.path().join(name)
     }
 
-    /// Copies a file of the directory.
+    /// Copies a file of the directory, with the write-ahead log that a database may have beside it.
     pub(in crate::e2e::agent) fn keep(&self, name: &str, copy: &str) {
         std::fs::copy(self.path(name), self.path(copy)).expect("copied");
+        let log = self.path(&format!("{name}-wal"));
+        if log.exists() {
+            std::fs::copy(log, self.path(&format!("{copy}-wal"))).expect("copied");
+        }
     }
 
     /// Puts a copy in the place of the store.
