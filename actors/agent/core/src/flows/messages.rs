@@ -6,7 +6,7 @@ use svc_didcomm::{
 };
 use uuid::Uuid;
 
-/// Makes the messages of steps under fresh ids, as [`make_messages`] does.
+/// Makes the messages of steps under fresh ids, as `make_messages` does.
 pub fn messages_of(
     before: Option<&FlowRecord>,
     progress: &Progress,
