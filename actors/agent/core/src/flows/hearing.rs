@@ -45,7 +45,7 @@ pub struct HeardMessage {
 /// A question for the flows that a message may be about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlowQuery {
-    /// The flow of a session, its present one or one of before.
+    /// The flow with a session that is, or was, its own.
     OfSession(String),
     /// The newest flow of each thread.
     OfThreads {
