@@ -119,10 +119,12 @@ codes! {
     FeeAboveCeiling, "FEE_ABOVE_CEILING", Broadcast, false, "Gas or fee would be above its configured limit; nothing was signed.";
     SequenceMismatch, "SEQUENCE_MISMATCH", Broadcast, true, "The account sequence stayed wrong after resynchronising.";
     JournalUnavailable, "JOURNAL_UNAVAILABLE", Broadcast, true, "Writes cannot be put on record, so nothing is signed.";
+    ChainChanged, "CHAIN_CHANGED", Broadcast, false, "The chain has another history than the journal; nothing is signed until a person has rebased the journal.";
     BroadcastRejected, "BCAST_REJECTED", Broadcast, false, "CheckTx refused the transaction; it was not sent.";
     BroadcastTimeout, "BCAST_TIMEOUT", Confirmation, false, "Not included in time; it may still be. Reconcile, do not repeat.";
     TxFailed, "TX_FAILED", Confirmation, false, "Included in a block, and failed there.";
     TxExpired, "TX_EXPIRED", Confirmation, true, "Past its timeout height and absent: it can never execute.";
+    WriteAbandoned, "WRITE_ABANDONED", Confirmation, false, "The write belongs to a history of the chain that has ended; its key never sends again.";
     IndexerBehind, "INDEXER_BEHIND", Indexer, true, "The indexer did not reach the height that was asked for.";
     HeightNotIndexed, "HEIGHT_NOT_INDEXED", Indexer, false, "The answer lies below the oldest height of the indexer, `details.oldest_block_height`: it is not known.";
     NotFound, "NOT_FOUND", Upstream, false, "A server this one depends on has nothing under this name or id.";

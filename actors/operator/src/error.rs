@@ -14,9 +14,9 @@ use svc_wire::{
 use crate::agent_session::AgentCallError;
 
 pub use self::write::{
-    bound_error, displaced_error, expired_error, never_executed_error, record_unavailable, rejected_error,
-    resubmission_error, server_stopped, signer_unavailable, submit_error, timed_out_error, tx_failed_error,
-    unknown_key, unknown_payer, unprovable_error, with_prices,
+    abandoned_error, bound_error, chain_changed_error, displaced_error, expired_error, never_executed_error,
+    record_unavailable, rejected_error, resubmission_error, server_stopped, signer_unavailable, submit_error,
+    timed_out_error, tx_failed_error, unknown_key, unknown_payer, unprovable_error, with_prices,
 };
 
 /// An upstream's failure.

@@ -35,8 +35,10 @@ mod decided_write;
 mod estimate;
 mod history;
 mod journal;
+mod known_history;
 mod node_link;
 mod pipeline;
+mod rebase;
 mod recovery;
 mod restoration;
 mod signer;
@@ -68,7 +70,9 @@ pub use journal::{
     record::JournalRecord,
     store::JournalPlace,
 };
+pub use known_history::{ChainChange, RebaseRefusal};
 pub use pipeline::{Pipeline, PipelineError, PipelineParts, WriteAnswer};
+pub use rebase::{JournalRebase, RebaseError, rebase_journal};
 pub use recovery::RecoveredJournal;
 pub use signer::{SignerHandle, TextSignature, window::WindowBound};
 pub use svc_net::upstream::{BlockClock, BlockHead};

@@ -348,6 +348,7 @@ impl Pipeline {
     /// finds undecided transactions in the journal.
     pub async fn shutdown(&self, wait_limit: Duration) {
         self.0.tasks.drain(wait_limit).await;
+        self.0.journal.pin_known().await;
         self.0.journal.flush(STOP_TIMEOUT).await;
         if let Some(supervisor) = &self.0.supervisor {
             supervisor.shutdown(STOP_TIMEOUT).await;

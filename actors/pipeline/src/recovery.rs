@@ -16,7 +16,8 @@ use crate::{
         record::JournalRecord,
         store::{JournalPlace, JournalStore},
     },
-    restoration::Restorer,
+    known_history::{ChainChange, HistoryState},
+    restoration::{Restoration, Restorer},
     write::{
         daily_fees::UtcDay,
         in_flight::{InFlightTable, InFlightTx},
@@ -34,11 +35,13 @@ pub struct RecoveredJournal {
     pub(crate) next_submission: u64,
     /// Whether every sequence of the account was compared with the journal.
     is_compared: bool,
+    /// The comparison of the journal with the blocks of the node.
+    pub(crate) history: HistoryState,
 }
 
 impl RecoveredJournal {
     /// Opens the journal and decides the open transactions that the node can decide now. A node that does not answer leaves them
-    /// open, and the confirmer continues with them.
+    /// open, and the confirmer continues with them. A node with another history decides nothing.
     pub async fn open(
         place: &JournalPlace,
         chain: &ChainParams,
@@ -48,12 +51,18 @@ impl RecoveredJournal {
         let account = SigningAccount::new(identity, chain);
         let address = account.address.as_str();
         let store = JournalStore::open(place, &format!("{}/{address}", chain.chain_id)).await?;
-        check_history(&store, node).await?;
+        let history = check_history(&store, node).await?;
         let node = node.pinned();
-        let facts = read_node_facts(&node, address).await.ok();
-        let restorer = Restorer { store: &store, node: &node, account: &account, denom: &chain.denom };
-        let not_restored = || RecoveryError::NotRestored { location: store.location().to_owned() };
-        let restoration = restorer.restore(facts.as_ref()).await?.ok_or_else(not_restored)?;
+        // The blocks of another history decide no transaction of this one.
+        let (facts, restoration) = if history.change().is_some() {
+            (None, Restoration::default())
+        } else {
+            let facts = read_node_facts(&node, address).await.ok();
+            let restorer = Restorer { store: &store, node: &node, account: &account, denom: &chain.denom };
+            let not_restored = || RecoveryError::NotRestored { location: store.location().to_owned() };
+            let restoration = restorer.restore(facts.as_ref()).await?.ok_or_else(not_restored)?;
+            (facts, restoration)
+        };
         let mut submissions = HashMap::<String, SubmissionId>::new();
         let open = store
             .open_transactions(|write_id| {
@@ -69,6 +78,7 @@ impl RecoveredJournal {
             summary: RecoverySummary { found: open.len(), ..RecoverySummary::default() },
             next_submission: submissions.len() as u64 + 1,
             is_compared: false,
+            history,
         };
         recovered.table.set_daily_fees(daily_fees);
         recovered.summary.restored = restoration.restored;
@@ -112,6 +122,11 @@ impl RecoveredJournal {
     /// Whether the block of the newest transaction in the journal is below a height.
     async fn is_newest_below(&self, height: u64) -> Result<bool, JournalError> {
         Ok(self.store.newest_used_height().await?.is_some_and(|newest| newest < height))
+    }
+
+    /// The other history that the node has: nothing is signed.
+    pub fn chain_change(&self) -> Option<&ChainChange> {
+        self.history.change()
     }
 
     /// Transactions that were open and their outcomes so far.

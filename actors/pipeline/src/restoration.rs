@@ -149,7 +149,7 @@ impl Restorer<'_> {
     async fn is_behind(&self, state: &SequenceFact) -> Result<bool, JournalError> {
         let is_syncing = self.node.status().await.map_or(true, |status| status.sync_info.catching_up);
         // The newest pin may be a block that the node has stored and not executed yet.
-        let pinned = self.store.history_pins().await?.map_or(0, |pins| pins.newest.height.saturating_sub(1));
+        let pinned = self.store.newest_pinned_height().await?.saturating_sub(1);
         Ok(is_syncing || state.height < pinned.max(self.store.compared_height().await?))
     }
 

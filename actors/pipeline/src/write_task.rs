@@ -258,6 +258,9 @@ impl<A> WriteTask<A> {
         if let Some(failure) = actors.journal.failure() {
             return Err(WriteError::Submit(SubmitError::Journal(failure.reason)));
         }
+        if let Some(change) = actors.journal.chain_change() {
+            return Err(WriteError::Submit(SubmitError::ChainChanged(Box::new(change))));
+        }
         if !self.is_repeatable
             && let Some((hash, height)) = self.find_restored(actors).await?
         {

@@ -46,6 +46,6 @@ pub use operator::{
     record_vs_agents_known,
 };
 pub use pipeline::{
-    record_block_read, record_journal_write, record_tx_broadcast, record_tx_decided_late, record_tx_outcome,
-    record_tx_queue, record_tx_recovered, record_tx_refused, record_tx_resent, record_tx_timeout,
+    record_block_read, record_chain_change, record_journal_write, record_tx_broadcast, record_tx_decided_late,
+    record_tx_outcome, record_tx_queue, record_tx_recovered, record_tx_refused, record_tx_resent, record_tx_timeout,
 };

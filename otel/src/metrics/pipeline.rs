@@ -59,6 +59,16 @@ pub fn record_journal_write(is_written: bool) {
         .increment([("outcome", if is_written { "written" } else { "failed" })]);
 }
 
+/// Records whether the chain has another history than the journal, so that nothing is signed.
+pub fn record_chain_change(has_changed: bool) {
+    instrument!(
+        Gauge,
+        "svc_mcp_chain_changed",
+        "1 while the chain has another history than the journal: nothing is signed."
+    )
+    .set(u64::from(has_changed), []);
+}
+
 /// Counts a transaction of an earlier process: `found` at boot, and later its outcome.
 pub fn record_tx_recovered(state: &str) {
     instrument!(Counter, "svc_mcp_tx_recovered_total", "Transactions found open in the journal at boot, by state.")

@@ -129,6 +129,7 @@ impl From<SubmitError> for WriteStop {
             | SubmitError::Sequence(_)
             | SubmitError::SequenceMoved { .. }
             | SubmitError::NodeBehind { .. }
+            | SubmitError::ChainChanged(_)
             | SubmitError::Journal(_)
             | SubmitError::Unrecorded(_)
             | SubmitError::Restored { .. }

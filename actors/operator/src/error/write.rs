@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use svc_kit::AskError;
-use svc_pipeline::{Ceiling, CeilingExceeded, SubmitError, SubmittedTx, TxRefusal, describe_heights};
+use svc_pipeline::{
+    Ceiling, CeilingExceeded, ChainChange, JournalRecord, SubmitError, SubmittedTx, TxRefusal, describe_heights,
+};
 use svc_wire::{
     chain_error::{ChainError, ChainErrorKind, FeeShortage},
     error_envelope::{ErrorEnvelope, FailureCode, NextStep},
@@ -64,6 +66,7 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
                 .with_next_step(next_step)
         }
         SubmitError::Journal(reason) => record_unavailable("journal", reason),
+        SubmitError::ChainChanged(change) => chain_changed_error(change),
         SubmitError::Restored { hash, height } => {
             let message = format!(
                 "the same message was executed as {hash} in block {height}, before the journal lost its records"
@@ -288,6 +291,59 @@ pub fn signer_unavailable(error: &AskError) -> ErrorEnvelope {
         .with_next_step(NextStep::ListTransactions)
 }
 
+/// A write while the chain has another history than the journal.
+pub fn chain_changed_error(change: &ChainChange) -> ErrorEnvelope {
+    let mut details = json!({
+        "height": change.height, "pinned": change.pinned, "found": change.found, "rebase_to": change.agreed,
+    });
+    if let Some(hash) = &change.missing_tx {
+        details["missing_tx"] = hash.as_str().into();
+    }
+    let hint = match change.agreed {
+        Some(agreed) => {
+            let command = format!("svc journal rebase --to {agreed}");
+            let hint = format!(
+                "nothing was signed; once the chain goes on from an earlier block for good, stop the server, run `{command}` and start it again"
+            );
+            details["command"] = command.into();
+            hint
+        }
+        None => {
+            details["command"] = "svc journal rebase --to HEIGHT".into();
+            "nothing was signed; no block is known that both histories have: stop the server, run `svc journal rebase --to HEIGHT` with the \
+             newest height at which the chain kept its block (0 when it was started once more), and start it again"
+                .to_owned()
+        }
+    };
+    ErrorEnvelope::new(FailureCode::ChainChanged, change.to_string(), hint).with_details(details)
+}
+
+/// A repeated write whose transaction belongs to a history of the chain that has ended. `height` is that of the chain.
+pub fn abandoned_error(record: &JournalRecord, height: u64) -> ErrorEnvelope {
+    let JournalRecord { tx_hash, msg_type, timeout_height, .. } = record;
+    let was = record.state_before.as_deref().unwrap_or("unknown");
+    let place = record.block_height.map(|height| format!(" in block {height}")).unwrap_or_default();
+    let message = format!(
+        "the write under this idempotency_key was abandoned: its transaction {tx_hash} with {msg_type} was {was}{place} of a history of \
+         the chain that has ended"
+    );
+    let hint = if *timeout_height > height {
+        format!(
+            "this key never sends again; the same bytes may still come into a block up to {timeout_height}: once the chain has passed it \
+             and the transaction is in no block, send the write under a new idempotency_key"
+        )
+    } else {
+        "this key never sends again; send the write under a new idempotency_key if it is still wanted".to_owned()
+    };
+    let details = json!({
+        "tx_hash": tx_hash, "msg_type": msg_type, "was": was, "block_height": record.block_height, "code": record.code,
+        "timeout_height": timeout_height, "message_digest": record.message_digest,
+    });
+    ErrorEnvelope::new(FailureCode::WriteAbandoned, message, hint)
+        .with_details(details)
+        .with_next_step(NextStep::LookUpTransaction)
+}
+
 /// A write whose payer is not known.
 pub fn unknown_payer(unknown: &UnknownPayer) -> ErrorEnvelope {
     let hint = "nothing was signed; the node is asked again within seconds, or have another one configured";
@@ -309,6 +365,25 @@ mod tests {
     use svc_net::upstream::{NodeClientError, UpstreamError, UpstreamKind};
 
     use super::*;
+
+    #[test]
+    fn an_abandoned_write_names_its_transaction_and_the_height_up_to_which_its_bytes_may_come_back() {
+        let record = JournalRecord {
+            tx_hash: "AB".to_owned(),
+            state: "abandoned".to_owned(),
+            state_before: Some("included".to_owned()),
+            msg_type: "/m".to_owned(),
+            block_height: Some(8),
+            timeout_height: 30,
+            ..JournalRecord::default()
+        };
+        for (height, words) in [(30, "send the write under a new idempotency_key if"), (29, "into a block up to 30")] {
+            let error = abandoned_error(&record, height);
+            assert!(error.hint.contains(words), "{}", error.hint);
+            assert!(error.message.contains("AB with /m was included in block 8"), "{}", error.message);
+            assert_eq!((error.code, &error.details["was"]), (FailureCode::WriteAbandoned, &json!("included")));
+        }
+    }
 
     #[test]
     fn no_hint_says_that_nothing_was_sent_or_changed_where_bytes_have_left() {
@@ -343,6 +418,21 @@ mod tests {
                 "{hint}"
             );
         }
+        let change = ChainChange {
+            height: 9,
+            pinned: Some("A".to_owned()),
+            missing_tx: None,
+            found: "B".to_owned(),
+            agreed: Some(7),
+        };
+        let changed = submit_error(&SubmitError::ChainChanged(Box::new(change.clone())));
+        assert!(changed.hint.contains("`svc journal rebase --to 7`"), "{}", changed.hint);
+        let expected = json!({
+            "height": 9, "pinned": "A", "found": "B", "rebase_to": 7, "command": "svc journal rebase --to 7",
+        });
+        assert_eq!((*changed.details, changed.retryable), (expected, false));
+        let unknown = chain_changed_error(&ChainChange { agreed: None, ..change });
+        assert!(unknown.hint.contains("0 when it was started once more"), "{}", unknown.hint);
         assert_eq!(displaced_error("AB", 7, None).details["seen_at_height"], serde_json::Value::Null);
         assert!(!unknown_key("k", "locked").hint.contains("nothing was sent"));
     }

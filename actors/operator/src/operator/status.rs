@@ -40,6 +40,7 @@ impl Operator {
         json!({
             "journal": {
                 "place": journal.location(), "recovered": pipeline.recovery(), "failure": journal.failure(), "loss": journal.loss(),
+                "chain_change": journal.chain_change(),
             },
             "audit": {"place": &*context.audit.location(), "problem": context.audit.problem()},
             "writes": {"in_flight": in_flight, "refused": refused, "sequences_used_below": floor},
@@ -81,9 +82,10 @@ impl Operator {
         self.supervisor().is_up()
     }
 
-    /// Whether nothing can be recorded at present, so that writes are refused and reads go on.
+    /// Whether nothing can be recorded at present, or the chain has another history, so that writes are refused and reads go on.
     pub fn is_degraded(&self) -> bool {
-        self.pipeline().journal().failure().is_some()
+        let journal = self.pipeline().journal();
+        journal.failure().is_some() || journal.chain_change().is_some()
     }
 
     /// The newest transactions, newest first, at most a thousand.

@@ -36,7 +36,7 @@ use crate::{
     subscription::{self, IndexerSubscription, SubscriptionPosition},
     write::{
         admission::{ActiveWrites, MAX_ACTIVE_WRITES},
-        audit::{AuditLog, AuditPlace},
+        audit::{AuditLog, AuditPlace, AuditRecord},
         context::{LastPayer, WriteContext},
         recovery::complete_audit,
     },
@@ -62,7 +62,7 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
     let recovered = RecoveredJournal::open(&journal, &chain.params, &discovery.identity, &node).await?;
     let audit = AuditPlace { file: config.audit.clone(), min_free_space: config.min_free_disk };
     let (audit, open_records) = AuditLog::open(&audit, recovered.audit_head().await?.as_deref())?;
-    complete_audit(&audit, &recovered, open_records).await?;
+    complete_records(&audit, &recovered, open_records).await?;
     log_recovery(&recovered);
     let authority = AgentAuthority {
         node: node.clone(),
@@ -153,6 +153,26 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
         writes: ActiveWrites::new(),
     };
     Ok((Operator(Arc::new(runtime)), SupervisorSpec::one_for_one(children)))
+}
+
+/// Completes the audit records that an earlier process left open.
+async fn complete_records(
+    audit: &AuditLog,
+    recovered: &RecoveredJournal,
+    open: Vec<AuditRecord>,
+) -> Result<(), BootError> {
+    let Some(change) = recovered.chain_change() else {
+        return Ok(complete_audit(audit, recovered, open).await?);
+    };
+    // The journal says nothing of a write before a person has decided which of its records count.
+    tracing::error!(
+        height = change.height,
+        pinned = change.pinned,
+        found = change.found,
+        agreed = change.agreed,
+        "the chain has another history than the journal: reads are served, and nothing is signed until a person rebases the journal"
+    );
+    Ok(())
 }
 
 fn log_recovery(recovered: &RecoveredJournal) {

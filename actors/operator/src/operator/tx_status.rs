@@ -24,7 +24,8 @@ impl Operator {
         let hash = record.as_ref().map_or(hash, |record| record.tx_hash.as_str()).to_owned();
         let hash = hash.as_str();
         let found = self.node().tx(hash).await.map_err(|error| node_error(&error))?;
-        let found = match (found, record.as_ref().and_then(|record| record.block_height)) {
+        let block = record.as_ref().filter(|record| !record.is_abandoned()).and_then(|record| record.block_height);
+        let found = match (found, block) {
             // The index may lack a block for good; the block itself has the transaction.
             (None, Some(height)) => {
                 let result = self.pipeline().read_result(height, hash).await.map_err(|error| node_error(&error))?;
@@ -37,7 +38,7 @@ impl Operator {
 }
 
 fn never_executes(record: &JournalRecord) -> bool {
-    matches!(record.state.as_str(), "refused" | "expired" | "displaced")
+    matches!(record.state.as_str(), "refused" | "expired" | "displaced" | "abandoned")
 }
 
 /// The state of a transaction as JSON. Pure.
@@ -59,16 +60,20 @@ fn describe_tx(hash: &str, node_height: u64, found: Option<IncludedTx>, record: 
         Some("open" | "open_refused") => "pending",
         // The index of the node is late, or pruned.
         Some("included" | "failed") => "included",
+        // The bytes of a history that has ended may come into a block of this one.
+        Some("abandoned") if record.as_ref().is_some_and(|record| record.timeout_height > node_height) => "pending",
         Some(_) => "expired",
     };
+    // The result of an abandoned transaction is gone with its block.
+    let result = record.as_ref().filter(|record| !record.is_abandoned());
     json!({
         "found": false, "state": state, "tx_hash": hash, "node_height": node_height,
         "journal_state": record.as_ref().map(|record| &record.state),
         "timeout_height": record.as_ref().map(|record| record.timeout_height),
-        "block_height": record.as_ref().and_then(|record| record.block_height),
-        "code": record.as_ref().and_then(|record| record.code),
-        "codespace": record.as_ref().and_then(|record| record.codespace.clone()),
-        "raw_log": record.and_then(|record| record.raw_log),
+        "block_height": result.and_then(|record| record.block_height),
+        "code": result.and_then(|record| record.code),
+        "codespace": result.and_then(|record| record.codespace.clone()),
+        "raw_log": result.and_then(|record| record.raw_log.clone()),
     })
 }
 
@@ -77,6 +82,22 @@ mod tests {
     use svc_wire::comet_rpc::ExecTxResult;
 
     use super::*;
+
+    #[test]
+    fn an_abandoned_transaction_may_come_back_until_its_timeout_height_and_has_no_block() {
+        let record = JournalRecord {
+            state: "abandoned".to_owned(),
+            state_before: Some("included".to_owned()),
+            block_height: Some(7),
+            timeout_height: 30,
+            ..JournalRecord::default()
+        };
+        for (node_height, state) in [(29, "pending"), (30, "expired")] {
+            let status = describe_tx("AB", node_height, None, Some(record.clone()));
+            assert_eq!((&status["state"], &status["journal_state"]), (&json!(state), &json!("abandoned")));
+            assert_eq!(status["block_height"], Value::Null);
+        }
+    }
 
     #[test]
     fn an_unknown_transaction_and_an_included_one_are_described() {

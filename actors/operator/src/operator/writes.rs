@@ -8,20 +8,29 @@ use svc_wire::error_envelope::ErrorEnvelope;
 use tracing::Span;
 
 use super::Operator;
-use crate::write::{
-    active::ActiveWrite,
-    admission::{AdmissionDecision, AdmittedWrite},
-    execution,
-    grant::check_grant,
-    recorded,
-    request::{self, FeeEstimate, WriteRequest, WriteRequester},
-    stored_digest::refuse_stored_digest,
+use crate::{
+    error::chain_changed_error,
+    write::{
+        active::ActiveWrite,
+        admission::{AdmissionDecision, AdmittedWrite},
+        execution,
+        grant::check_grant,
+        recorded,
+        request::{self, FeeEstimate, WriteRequest, WriteRequester},
+        stored_digest::refuse_stored_digest,
+    },
 };
 
 impl Operator {
-    /// Refuses a message that the corporation does not grant to this operator now.
+    /// Refuses a message that the corporation does not grant to this operator now, and any while the chain has another history.
     pub fn check_permission(&self, message: &EncodedMessage) -> Result<(), ErrorEnvelope> {
+        self.check_history()?;
         check_grant(self.context(), message)
+    }
+
+    /// Refuses every write while the chain has another history than the journal.
+    fn check_history(&self) -> Result<(), ErrorEnvelope> {
+        self.pipeline().journal().chain_change().map_or(Ok(()), |change| Err(chain_changed_error(&change)))
     }
 
     /// Encodes the message of a request with the server's accounts in it.
@@ -54,6 +63,8 @@ impl Operator {
         idempotency_key: Option<String>,
         fee_limits: FeeLimits,
     ) -> Result<ActiveWrite, ErrorEnvelope> {
+        // A block of the journal may be gone: no key is answered by its record either.
+        self.check_history()?;
         let span = Span::current();
         let intent = Arc::new(WriteIntent::new(message, origin, idempotency_key, &span).with_fee_limits(fee_limits));
         let handle = match self.0.writes.admit(&intent, span)? {

@@ -15,7 +15,7 @@ use super::{
     receipt::{WriteAnswer, WriteReceipt, build_receipt},
 };
 use crate::error::{
-    displaced_error, expired_error, never_executed_error, rejected_error, tx_failed_error, unknown_key,
+    abandoned_error, displaced_error, expired_error, never_executed_error, rejected_error, tx_failed_error, unknown_key,
 };
 
 /// An answer as the journal stores it.
@@ -71,11 +71,41 @@ pub(crate) async fn find_answer(context: &WriteContext, intent: &WriteIntent) ->
 
 /// The answer of a write that has ended: the stored one, or the one that the chain implies.
 async fn recorded_answer(context: &WriteContext, record: JournalRecord) -> WriteAnswer {
+    if record.is_abandoned() {
+        return abandoned_answer(context, record).await;
+    }
     match record.answer.as_deref().and_then(|answer| serde_json::from_str(answer).ok()) {
         Some(StoredAnswer::Receipt(receipt)) => return Ok(receipt),
         Some(StoredAnswer::Error(error)) => return Err(*error),
         None => {}
     }
+    implied_answer(context, &record).await
+}
+
+/// The answer of a write whose history has ended: the block of the present history that has the same bytes after all, or that the write
+/// was abandoned.
+async fn abandoned_answer(context: &WriteContext, record: JournalRecord) -> WriteAnswer {
+    let (pipeline, hash) = (&context.pipeline, &record.tx_hash);
+    let height = pipeline.clock().height;
+    let abandoned = Err(abandoned_error(&record, height));
+    match pipeline.journal().find_by_hash(hash).await {
+        Err(_) => return abandoned,
+        // The boot has found it in a block.
+        Ok(Some(present)) if !present.is_abandoned() && present.is_from_block() => {
+            return implied_answer(context, &present).await;
+        }
+        // Another key has signed the same bytes: its write is another one.
+        Ok(Some(present)) if !present.is_abandoned() => return abandoned,
+        Ok(_) => {}
+    }
+    let Ok(Some(found)) = pipeline.node().tx(hash).await else { return abandoned };
+    let Ok(Some(result)) = pipeline.read_result(found.height, hash).await else { return abandoned };
+    let outcome = WriteOutcome::Included { height: found.height, result: Box::new(result) };
+    if outcome.uses_sequence(record.sequence) { answer_of(context, &record, outcome) } else { abandoned }
+}
+
+/// The answer that the chain implies.
+async fn implied_answer(context: &WriteContext, record: &JournalRecord) -> WriteAnswer {
     let hash = &record.tx_hash;
     let outcome = match (record.state.as_str(), record.block_height) {
         // The write is of an earlier process, and this one follows it. The answer is that of the chain as soon as there is one.
@@ -105,11 +135,16 @@ async fn recorded_answer(context: &WriteContext, record: JournalRecord) -> Write
                 tracing::warn!(tx_hash = hash, height, %error, "the answer is from the journal alone: the block cannot be read");
                 None
             });
-            let result = Box::new(result.unwrap_or_else(|| journaled_result(&record)));
+            let result = Box::new(result.unwrap_or_else(|| journaled_result(record)));
             WriteOutcome::Included { height, result }
         }
         (_, None) => return Err(undecided_error(context, hash, record.timeout_height)),
     };
+    answer_of(context, record, outcome)
+}
+
+fn answer_of(context: &WriteContext, record: &JournalRecord, outcome: WriteOutcome) -> WriteAnswer {
+    let hash = &record.tx_hash;
     match outcome {
         WriteOutcome::Expired { timeout_height } => Err(expired_error(hash, timeout_height)),
         WriteOutcome::Displaced { height } => Err(displaced_error(hash, record.sequence, Some(height))),

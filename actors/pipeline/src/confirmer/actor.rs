@@ -50,13 +50,19 @@ impl ActorBehaviour for Confirmer {
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
+        // The blocks of another history decide no transaction of this one.
+        let is_other_history = state.args.journal.has_chain_changed();
         match message {
             Msg::Await { hash, includes_refusal, reply } => state.wait(hash, Waiter { includes_refusal, reply }),
+            Msg::TxSeen { .. } | Msg::LookUpAll if is_other_history => {}
+            Msg::LookedUp { hash, .. } if is_other_history => state.lookups.finish(&hash),
             Msg::TxSeen { height, hash, result } => state.record_seen(context, height, &hash, result),
             Msg::BlockSeen { height } => {
                 state.drop_abandoned_waiters();
                 state.report_refusals();
-                state.start_lookups(context, height, false);
+                if !is_other_history {
+                    state.start_lookups(context, height, false);
+                }
             }
             Msg::LookUpAll => {
                 let height = state.args.clock.with(|clock| clock.height);

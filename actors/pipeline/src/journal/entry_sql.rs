@@ -3,8 +3,9 @@
 use sqlx::SqliteConnection;
 
 use super::{
+    columns::to_sql_integer,
     core::{JournalEntry, RestoredEntry, SignedTxEntry},
-    store::{PRUNE_EVERY, to_sql_integer},
+    store::PRUNE_EVERY,
 };
 
 /// Writes one entry; true when the database is due for pruning.

@@ -115,21 +115,6 @@ pub enum RecoveryError {
     /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The node has another block at a height that the journal has pinned.
-    #[error(
-        "{location} belongs to a chain with block {pinned} at height {height}, the node has block {found} there: it is another \
-         chain, or one that was started a second time; give it a journal of its own"
-    )]
-    OtherHistory {
-        /// Location of the journal.
-        location: String,
-        /// Height of the block.
-        height: u64,
-        /// Hash of the block in the journal.
-        pinned: String,
-        /// Hash of the block at the node.
-        found: String,
-    },
     /// The journal lacks records, and the nodes do not state the account or do not answer for a block.
     #[error(
         "{location} lacks records of the account, and no node answers for its blocks: nothing can be signed before they are read"

@@ -5,6 +5,7 @@
 //! the next incarnation continues with the rest of the outbox. The next process follows the transactions that it finds open.
 
 mod actor;
+mod columns;
 pub(crate) mod core;
 #[cfg(test)]
 mod durability_tests;
@@ -13,12 +14,14 @@ pub(crate) mod error;
 pub(crate) mod health;
 pub(crate) mod inspection;
 mod integrity;
+mod pins;
+mod rebase;
 pub(crate) mod record;
 mod schema;
 pub(crate) mod sequences;
 pub(crate) mod store;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::time::Duration;
 
@@ -33,12 +36,15 @@ use self::{
     error::{JournalError, JournalLoss},
     health::{JournalFailure, JournalHealth},
     record::JournalRecord,
-    store::{BlockPin, JournalStore, RESTORED_AGE},
+    store::{JournalStore, RESTORED_AGE},
 };
-use crate::write::{
-    in_flight::InFlightTx,
-    message::EncodedMessage,
-    outcome::{TxRefusal, WriteOutcome},
+use crate::{
+    known_history::{BlockPin, ChainChange, HistoryCheck, HistoryState},
+    write::{
+        in_flight::InFlightTx,
+        message::EncodedMessage,
+        outcome::{TxRefusal, WriteOutcome},
+    },
 };
 
 /// Messages of the journal.
@@ -81,16 +87,18 @@ pub struct JournalHandle {
     store: JournalStore,
     outbox: RetainedState<JournalOutbox>,
     health: RetainedState<JournalHealth>,
+    history: RetainedState<HistoryState>,
     actor: Handle<Msg>,
 }
 
 impl JournalHandle {
-    /// A journal over an open store, and the arguments of its actor.
-    pub(crate) fn new(store: JournalStore, mailbox_limit: usize) -> (Self, Args) {
+    /// A journal over an open store whose history was compared, and the arguments of its actor.
+    pub(crate) fn new(store: JournalStore, history: HistoryState, mailbox_limit: usize) -> (Self, Args) {
         let outbox = RetainedState::new(JournalOutbox::default());
         let health = RetainedState::new(JournalHealth::default());
         let args = Args { store: store.clone(), outbox: outbox.clone(), health: health.clone() };
-        (Self { store, outbox, health, actor: Handle::new("journal", "journal", mailbox_limit) }, args)
+        let (history, actor) = (RetainedState::new(history), Handle::new("journal", "journal", mailbox_limit));
+        (Self { store, outbox, health, history, actor }, args)
     }
 
     /// The kit's handle, for the supervisor.
@@ -189,25 +197,73 @@ impl JournalHandle {
         self.append(JournalEntry::decided(tx, outcome, wall_clock::now_rfc3339()));
     }
 
-    /// Pins a block by which a later process recognizes the chain.
-    pub(crate) async fn pin_block(&self, block: &BlockPin) {
-        if let Err(error) = self.store.pin_block(block).await {
-            tracing::warn!(%error, height = block.height, "the newest block cannot be pinned in the journal");
+    /// The other history that the node has, so that nothing is signed: a person decides, by a rebase of the journal.
+    pub fn chain_change(&self) -> Option<ChainChange> {
+        self.history.with(|history| history.change().cloned())
+    }
+
+    /// Whether the node has another history than the journal.
+    pub(crate) fn has_chain_changed(&self) -> bool {
+        self.history.with(|history| history.change().is_some())
+    }
+
+    /// Whether a block with this parent follows the newest known one.
+    pub(crate) fn is_continued_by(&self, height: u64, parent: &str) -> bool {
+        self.history.with(|history| history.is_continued_by(height, parent))
+    }
+
+    /// The newest known block of the chain.
+    pub(crate) fn known_block(&self) -> Option<BlockPin> {
+        self.history.with(|history| history.known().cloned())
+    }
+
+    /// Records a comparison with the node; true when the chain has changed with it, or has its known history again.
+    pub(crate) fn record_check(&self, check: HistoryCheck) -> bool {
+        self.history.with(|history| history.record(check))
+    }
+
+    /// The database.
+    pub(crate) fn store(&self) -> &JournalStore {
+        &self.store
+    }
+
+    /// The nodes are in dispute: only the pinned blocks are known from now on.
+    pub(crate) async fn forget_unpinned(&self) {
+        let pins = self.pins().await;
+        self.history.with(|history| history.forget_unpinned(pins));
+    }
+
+    /// The newest known blocks of the chain, the lowest first.
+    pub(crate) fn recent_blocks(&self) -> Vec<BlockPin> {
+        self.history.with(|history| history.recent().cloned().collect())
+    }
+
+    /// Pins the newest known block, by which a later process recognizes the chain; of a history that has ended, all that show where it ended.
+    pub(crate) async fn pin_known(&self) {
+        let blocks = self.recent_blocks();
+        let written = match (self.chain_change(), blocks.last()) {
+            (_, None) => return,
+            (Some(change), _) => {
+                let first = change.agreed.unwrap_or(change.height);
+                let ended: Vec<BlockPin> = blocks.into_iter().filter(|block| block.height >= first).collect();
+                self.store.pin_ended(&ended).await
+            }
+            (None, Some(newest)) => self.store.pin_block(newest).await,
+        };
+        if let Err(error) = written {
+            tracing::warn!(%error, "the newest block cannot be pinned in the journal");
             // The journal tries again until it can be written.
             self.health.with(|health| health.record_failure(error.to_string()));
             self.actor.notify(Msg::Flush);
         }
     }
 
-    /// The newest pinned block; `None` without one, and while the journal cannot be read.
-    pub(crate) async fn newest_pin(&self) -> Option<BlockPin> {
-        match self.store.history_pins().await {
-            Ok(pins) => pins.map(|pins| pins.newest),
-            Err(error) => {
-                tracing::warn!(%error, "the pinned blocks cannot be read");
-                None
-            }
-        }
+    /// The pinned blocks, the lowest first; none while the journal cannot be read.
+    pub(crate) async fn pins(&self) -> Vec<BlockPin> {
+        self.store.pins().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the pinned blocks cannot be read");
+            Vec::new()
+        })
     }
 
     /// Records that a caller was answered before the transaction was decided.

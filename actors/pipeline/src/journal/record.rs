@@ -5,6 +5,12 @@ use svc_wire::chain_error::ChainError;
 
 use crate::write::{outcome::TxRefusal, submission::SubmittedTx};
 
+/// State of a transaction of a history that has ended.
+pub(super) const ABANDONED: &str = "abandoned";
+
+/// Separates the hash of an abandoned transaction from the number of the rebase.
+pub(super) const HASH_SEPARATOR: char = '/';
+
 /// A transaction as the journal has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct JournalRecord {
@@ -14,7 +20,11 @@ pub struct JournalRecord {
     pub write_id: String,
     /// `open`, `open_refused`, `refused`, `included`, `failed`, `expired`, `displaced`. A transaction that was refused is
     /// `open_refused` while it may still execute, and `refused` once it never will. One that was never sent is `refused` too.
+    /// `abandoned`: a person has rebased the journal, and the history that the record belongs to has ended.
     pub state: String,
+    /// State of an abandoned transaction before the rebase. Its block, if it has one, is not in the present history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_before: Option<String>,
     /// Sequence of the account.
     pub sequence: u64,
     /// Past this height it can never execute.
@@ -61,6 +71,11 @@ pub struct JournalRecord {
 }
 
 impl JournalRecord {
+    /// Whether the transaction belongs to a history that has ended.
+    pub fn is_abandoned(&self) -> bool {
+        self.state == ABANDONED
+    }
+
     /// Whether the journal has the transaction from its block alone: it was signed with a journal that is lost.
     pub fn is_from_block(&self) -> bool {
         self.write_id == self.tx_hash
@@ -85,4 +100,13 @@ impl JournalRecord {
         };
         TxRefusal { error, block_height: self.block_height }
     }
+}
+
+/// Splits hash and state of a record as the database has them: hash, state, and the state before an abandonment.
+pub(super) fn split_abandoned(hash: String, state: String) -> (String, String, Option<String>) {
+    let Some(before) = state.strip_prefix(ABANDONED).and_then(|rest| rest.strip_prefix('_')) else {
+        return (hash, state, None);
+    };
+    let own = hash.split_once(HASH_SEPARATOR).map_or(hash.as_str(), |(own, _)| own).to_owned();
+    (own, ABANDONED.to_owned(), Some(before.to_owned()))
 }

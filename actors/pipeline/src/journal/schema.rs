@@ -16,8 +16,9 @@ use super::{
 
 /// Longest wait for the connection, which a disk that hangs may hold.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Version of the tables, in the file's `user_version`. Releases before 1 wrote 0; version 1 had no principals.
-pub(super) const SCHEMA_VERSION: i64 = 2;
+/// Version of the tables, in the file's `user_version`. Releases before 1 wrote 0; version 1 had no principals, version 2 two pinned blocks
+/// and no rebases.
+pub(super) const SCHEMA_VERSION: i64 = 3;
 /// The first version whose rows name a principal.
 pub(super) const FIRST_WITH_PRINCIPALS: i64 = 2;
 
@@ -39,9 +40,9 @@ CREATE TABLE IF NOT EXISTS head (
     audit_head TEXT, created_at TEXT,
     lost_commits INTEGER, compared_sequence INTEGER, compared_height INTEGER
 ) STRICT;
-CREATE TABLE IF NOT EXISTS history (
-    one INTEGER PRIMARY KEY CHECK (one = 1), first_height INTEGER NOT NULL, first_hash TEXT NOT NULL,
-    newest_height INTEGER NOT NULL, newest_hash TEXT NOT NULL
+CREATE TABLE IF NOT EXISTS pins (height INTEGER PRIMARY KEY, hash TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS rebases (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, height INTEGER NOT NULL, hash TEXT, rebased_at TEXT NOT NULL, abandoned INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS transactions_key ON transactions (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS transactions_state ON transactions (state, sequence);
@@ -144,6 +145,7 @@ async fn prepare(connection: &mut SqliteConnection, place: &str, owner: &str) ->
     if found < SCHEMA_VERSION {
         // The content of a row of the default principal is the same as before, and so is its checksum.
         add_column(connection, "transactions", "principal", "TEXT NOT NULL DEFAULT 'default'").await?;
+        take_pins_over(connection).await?;
         sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {SCHEMA_VERSION}")))
             .execute(&mut *connection)
             .await?;
@@ -170,6 +172,17 @@ async fn prepare(connection: &mut SqliteConnection, place: &str, owner: &str) ->
     }
     integrity::verify(connection, place, SCHEMA_VERSION).await?;
     Ok(sqlx::query_scalar("SELECT identity FROM head").fetch_one(connection).await?)
+}
+
+/// Takes the two pins of a journal of an earlier release over.
+async fn take_pins_over(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    let sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'history'";
+    if sqlx::query(sql).fetch_optional(&mut *connection).await?.is_some() {
+        let sql = "INSERT OR IGNORE INTO pins SELECT first_height, first_hash FROM history; \
+                   INSERT OR IGNORE INTO pins SELECT newest_height, newest_hash FROM history; DROP TABLE history";
+        sqlx::raw_sql(sql).execute(connection).await?;
+    }
+    Ok(())
 }
 
 /// Adds a column to a journal of an earlier release.

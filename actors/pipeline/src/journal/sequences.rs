@@ -6,8 +6,9 @@ use std::{collections::BTreeSet, ops::Range};
 use sqlx::sqlite::SqliteRow;
 
 use super::{
+    columns::{read_optional, to_sql_integer},
     error::JournalError,
-    store::{JournalStore, read_optional, to_sql_integer},
+    store::JournalStore,
 };
 
 /// Sequences that the account has used, and of which the journal does not know which transaction used them.

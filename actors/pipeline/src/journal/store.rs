@@ -15,12 +15,13 @@ use svc_kit::wall_clock;
 use svc_store::{MinFreeSpace, StoreError, StoreHead, StoreLock, StoreTransaction, StoreWriter};
 
 use super::{
+    columns::{read_optional, read_unsigned},
     core::JournalEntry,
     entry_sql::write_entry,
     error::{JournalError, JournalLoss},
     health::JournalFailure,
     integrity::{add_to_sum, removed_sum, update_checksums},
-    record::JournalRecord,
+    record::{JournalRecord, split_abandoned},
     schema,
 };
 use crate::write::{
@@ -31,24 +32,6 @@ use crate::write::{
     message::EncodedMessage,
     submission::SubmissionId,
 };
-
-/// A block by height and hash (upper-case hex).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlockPin {
-    /// Height.
-    pub height: u64,
-    /// Hash.
-    pub hash: String,
-}
-
-/// The first and the newest block that the journal has pinned of its chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HistoryPins {
-    /// The first.
-    pub first: BlockPin,
-    /// The newest.
-    pub newest: BlockPin,
-}
 
 /// Transactions that stay in the database, on disk and in memory.
 const MAX_RECORDS_ON_DISK: i64 = 100_000;
@@ -82,18 +65,6 @@ pub struct JournalStore {
     has_restored: Arc<AtomicBool>,
     /// Keeps a database in memory.
     _anchor: Arc<Mutex<Option<SqliteConnection>>>,
-}
-
-pub(super) fn to_sql_integer(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn read_unsigned(row: &SqliteRow, column: &str) -> Result<u64, sqlx::Error> {
-    Ok(u64::try_from(row.try_get::<i64, _>(column)?).unwrap_or(0))
-}
-
-pub(super) fn read_optional(row: &SqliteRow, column: &str) -> Result<Option<u64>, sqlx::Error> {
-    Ok(row.try_get::<Option<i64>, _>(column)?.and_then(|value| u64::try_from(value).ok()))
 }
 
 impl JournalStore {
@@ -132,8 +103,7 @@ impl JournalStore {
     }
 
     /// Closes the database and releases its lock.
-    #[cfg(test)]
-    pub(super) async fn close(self) {
+    pub(crate) async fn close(self) {
         self.writer.pool().close().await;
     }
 
@@ -285,48 +255,23 @@ impl JournalStore {
         Ok(sqlx::query_scalar("SELECT audit_head FROM head").fetch_one(self.writer.pool()).await?)
     }
 
-    /// The pinned blocks; `None` in a journal that has pinned none.
-    pub async fn history_pins(&self) -> Result<Option<HistoryPins>, JournalError> {
-        let Some(row) = sqlx::query("SELECT * FROM history").fetch_optional(self.writer.pool()).await? else {
-            return Ok(None);
-        };
-        let pin = |height: &str, hash: &str| -> Result<BlockPin, sqlx::Error> {
-            Ok(BlockPin { height: read_unsigned(&row, height)?, hash: row.try_get(hash)? })
-        };
-        Ok(Some(HistoryPins {
-            first: pin("first_height", "first_hash")?,
-            newest: pin("newest_height", "newest_hash")?,
-        }))
-    }
-
-    /// Pins a block as the newest, and as the first in a journal that has pinned none.
-    pub async fn pin_block(&self, block: &BlockPin) -> Result<(), JournalError> {
-        let sql = "INSERT INTO history (one, first_height, first_hash, newest_height, newest_hash) VALUES (1, ?1, ?2, ?1, ?2) \
-                   ON CONFLICT (one) DO UPDATE SET newest_height = excluded.newest_height, newest_hash = excluded.newest_hash \
-                   WHERE excluded.newest_height > newest_height";
-        let mut transaction = self.writer.begin().await?;
-        let pinned = sqlx::query(sql).bind(to_sql_integer(block.height)).bind(&block.hash);
-        pinned.execute(&mut *transaction).await?;
-        transaction.commit().await?;
-        self.record_head();
-        Ok(())
-    }
-
     /// Transactions of a write, the oldest first.
     pub async fn find_by_write(&self, write_id: &str) -> Result<Vec<JournalRecord>, JournalError> {
         self.query_records("SELECT * FROM transactions WHERE write_id = ? ORDER BY number", write_id).await
     }
 
-    /// A transaction by its hash.
+    /// A transaction by its hash; an abandoned one only where the present history has none.
     pub async fn find_by_hash(&self, hash: &str) -> Result<Option<JournalRecord>, JournalError> {
-        Ok(self.query_records("SELECT * FROM transactions WHERE tx_hash = ?", hash).await?.pop())
+        let present = self.query_records("SELECT * FROM transactions WHERE tx_hash = ?", hash).await?.pop();
+        if present.is_some() { Ok(present) } else { self.find_abandoned(hash).await }
     }
 
     /// The transaction under an idempotency key of a principal that has its outcome, or may still get it: the one in a block, otherwise the last one
     /// that is not certain never to have executed.
     pub async fn find_by_key(&self, principal: &str, key: &str) -> Result<Option<JournalRecord>, JournalError> {
         let sql = "SELECT * FROM transactions WHERE idempotency_key = ? AND principal = ? AND state <> 'refused' ORDER BY \
-                   CASE state WHEN 'included' THEN 0 WHEN 'open' THEN 1 WHEN 'open_refused' THEN 2 ELSE 3 END, number DESC LIMIT 1";
+                   CASE WHEN state = 'included' THEN 0 WHEN state = 'open' THEN 1 WHEN state = 'open_refused' THEN 2 \
+                   WHEN state LIKE 'abandoned%' THEN 3 ELSE 4 END, number DESC LIMIT 1";
         let row = sqlx::query(sql).bind(key).bind(principal).fetch_optional(self.writer.pool()).await?;
         Ok(row.as_ref().map(read_record).transpose()?)
     }
@@ -364,11 +309,13 @@ fn signed_day(row: &SqliteRow) -> Result<UtcDay, sqlx::Error> {
     Ok(svc_wire::timestamp::parse_rfc3339(&signed_at).map(|time| UtcDay::of(&time)).unwrap_or_default())
 }
 
-fn read_record(row: &SqliteRow) -> Result<JournalRecord, sqlx::Error> {
+pub(super) fn read_record(row: &SqliteRow) -> Result<JournalRecord, sqlx::Error> {
+    let (tx_hash, state, state_before) = split_abandoned(row.try_get("tx_hash")?, row.try_get("state")?);
     Ok(JournalRecord {
-        tx_hash: row.try_get("tx_hash")?,
+        tx_hash,
         write_id: row.try_get("write_id")?,
-        state: row.try_get("state")?,
+        state,
+        state_before,
         sequence: read_unsigned(row, "sequence")?,
         timeout_height: read_unsigned(row, "timeout_height")?,
         msg_type: row.try_get("msg_type")?,

@@ -11,12 +11,15 @@ use super::{
     error::JournalError,
     store::{JournalPlace, JournalStore},
 };
-use crate::write::{
-    daily_fees::UtcDay,
-    in_flight::InFlightTx,
-    intent::{DEFAULT_PRINCIPAL, WriteIntent},
-    outcome::TxRefusal,
-    submission::SubmissionId,
+use crate::{
+    known_history::HistoryState,
+    write::{
+        daily_fees::UtcDay,
+        in_flight::InFlightTx,
+        intent::{DEFAULT_PRINCIPAL, WriteIntent},
+        outcome::TxRefusal,
+        submission::SubmissionId,
+    },
 };
 
 pub(super) async fn open(file: Option<&str>, owner: &str) -> Result<JournalStore, JournalError> {
@@ -37,14 +40,14 @@ pub(super) fn entry(hash: &str, sequence: u64, key: Option<&str>) -> InFlightTx 
     }
 }
 
-pub(super) fn signed(hash: &str, sequence: u64, key: Option<&str>) -> JournalEntry {
+pub(crate) fn signed(hash: &str, sequence: u64, key: Option<&str>) -> JournalEntry {
     JournalEntry::Signed(Box::new(SignedTxEntry {
         tx: entry(hash, sequence, key),
         signed_at: "2026-01-01T00:00:00.000Z".to_owned(),
     }))
 }
 
-pub(super) fn decided(hash: &str, state: &'static str, height: Option<u64>) -> JournalEntry {
+pub(crate) fn decided(hash: &str, state: &'static str, height: Option<u64>) -> JournalEntry {
     let result = height.map(|height| {
         Box::new(TxResultEntry::new(height, &ExecTxResult { gas_used: 7, ..ExecTxResult::default() }, true))
     });
@@ -157,7 +160,7 @@ async fn a_refused_transaction_binds_its_key_until_it_is_certain_never_to_execut
 async fn a_record_that_fails_again_leaves_the_transaction_open_and_a_first_one_says_that_it_was_never_sent() {
     let store = open(None, "o").await.expect("opens");
     // The actor of this journal never runs.
-    let (journal, args) = JournalHandle::new(store, 10);
+    let (journal, args) = JournalHandle::new(store, HistoryState::default(), 10);
     args.outbox.with(|outbox| outbox.push(signed("sent", 5, None)));
     let short = std::time::Duration::from_millis(50);
     let (again, first) = tokio::join!(

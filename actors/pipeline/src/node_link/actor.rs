@@ -9,14 +9,17 @@ use svc_net::{
     websocket::{LinkConfig, LinkEvent, WebSocketLink},
 };
 use svc_otel::metrics;
-use svc_wire::comet_rpc::SyncInfo;
 use tokio::time::Instant;
 
 use super::{
     Args, Msg,
     core::{NodeFrame, NodeLinkCore, NodeStream, STATUS_INTERVAL},
 };
-use crate::{chain::head::select_node, history::settle_dispute, journal::store::BlockPin};
+use crate::{
+    chain::head::select_node,
+    history::{check_running, settle_dispute},
+    known_history::HistoryCheck,
+};
 
 /// State of a node link.
 pub struct State {
@@ -42,6 +45,7 @@ impl ActorBehaviour for NodeLink {
         let config = LinkConfig::with_endpoints("rpc", args.node.endpoints().clone(), "/websocket");
         let link = WebSocketLink::open(config, NodeStream::new(&args.address), context.mailbox(), Msg::Link);
         context.send_after(STATUS_INTERVAL, Msg::CheckStatus);
+        metrics::record_chain_change(args.journal.has_chain_changed());
         let state =
             State { args: Arc::clone(args), core: NodeLinkCore::default(), link, is_quiet: false, was_down: false };
         if !args.release.is_current(&args.node) {
@@ -55,6 +59,7 @@ impl ActorBehaviour for NodeLink {
             Msg::Link(event) => state.receive(context, event),
             Msg::StatusRead(head) => state.compare_status(context, head),
             Msg::CheckStatus => state.check_status(context),
+            Msg::HistoryChecked(check) => state.record_comparison(context, check),
         }
         Ok(())
     }
@@ -92,8 +97,14 @@ impl State {
             Some(LinkEvent::Frame { frame, .. }) => {
                 self.args.clock.with(|clock| clock.last_event_at = Some(wall_clock::now_rfc3339()));
                 match frame {
-                    NodeFrame::Included { height, hash, result } => self.args.confirmer.tx_seen(height, hash, result),
-                    NodeFrame::Block(head) => self.record_block(context, head),
+                    NodeFrame::Included { height, hash, result } => {
+                        self.core.on_inclusion(height);
+                        self.args.confirmer.tx_seen(height, hash, result);
+                    }
+                    NodeFrame::Block { head, parent } => {
+                        self.compare_history(context, self.args.journal.is_continued_by(head.height, &parent));
+                        self.record_block(context, head);
+                    }
                     NodeFrame::Acknowledged => {}
                 }
             }
@@ -124,20 +135,14 @@ impl State {
         if check.asks_price {
             self.refresh_price(context);
         }
-        // A block that other nodes deny must not pin the chain.
-        if check.pins_block && self.args.node.dispute().is_none() {
-            let plausible_height = self.args.clock.with(|clock| clock.plausible_height(Instant::now()));
-            let (node, journal) = (self.args.node.clone(), self.args.journal.clone());
-            context.spawn(async move {
-                if let Ok(status) = node.status().await {
-                    let SyncInfo { latest_block_height: height, latest_block_hash: hash, .. } = status.sync_info;
-                    if height <= plausible_height {
-                        journal.pin_block(&BlockPin { height, hash }).await;
-                    }
-                }
-            });
+        if check.pins_block {
+            self.pin_known(context);
         }
-        if self.args.clock.with(|clock| !clock.is_connected || clock.is_quiet(Instant::now())) {
+        let has_headers = self.args.clock.with(|clock| clock.is_connected && !clock.is_quiet(Instant::now()));
+        if check.compares_history && (!has_headers || self.args.journal.has_chain_changed()) {
+            self.compare_history(context, false);
+        }
+        if !has_headers {
             let (node, mailbox) = (self.args.node.clone(), context.mailbox());
             context.spawn(async move {
                 if let Ok(status) = node.status().await
@@ -148,6 +153,63 @@ impl State {
             });
         }
         context.send_after(STATUS_INTERVAL, Msg::CheckStatus);
+    }
+
+    /// Compares the known blocks with the node. `is_continued`: a new block has shown that they are the same.
+    fn compare_history(&mut self, context: &ActorContext<Msg>, is_continued: bool) {
+        // Nodes with different blocks are in dispute: none of them shows that the chain has changed, or has not.
+        if self.args.node.dispute().is_some() {
+            let journal = self.args.journal.clone();
+            context.spawn(async move { journal.forget_unpinned().await });
+            return;
+        }
+        if !self.core.begin_comparison() {
+            return;
+        }
+        let plausible_height = self.args.clock.with(|clock| clock.plausible_height(Instant::now()));
+        let (node, journal, mailbox) = (self.args.node.clone(), self.args.journal.clone(), context.mailbox());
+        context.spawn(async move {
+            let check = check_running(&journal, &node, is_continued, plausible_height).await;
+            mailbox.send(Msg::HistoryChecked(check));
+        });
+    }
+
+    fn record_comparison(&mut self, context: &ActorContext<Msg>, check: HistoryCheck) {
+        let journal = &self.args.journal;
+        if journal.record_check(check) {
+            let change = journal.chain_change();
+            metrics::record_chain_change(change.is_some());
+            match change {
+                Some(change) => {
+                    tracing::error!(
+                        height = change.height,
+                        pinned = change.pinned,
+                        found = change.found,
+                        agreed = change.agreed,
+                        "the chain has another history than the journal: nothing is signed until a person rebases the journal"
+                    );
+                    // The next process finds the change too.
+                    self.pin_known(context);
+                }
+                None => {
+                    tracing::warn!("the node has the blocks of the journal again: writes go on");
+                    self.args.confirmer.look_up_all();
+                    self.args.signer.doubt();
+                }
+            }
+        }
+        let known = self.args.journal.known_block().map_or(0, |known| known.height);
+        if self.core.pins_inclusion(known) {
+            self.pin_known(context);
+        }
+        if self.core.end_comparison() {
+            self.compare_history(context, false);
+        }
+    }
+
+    fn pin_known(&self, context: &ActorContext<Msg>) {
+        let journal = self.args.journal.clone();
+        context.spawn(async move { journal.pin_known().await });
     }
 
     fn verify_release(&self, context: &ActorContext<Msg>) {

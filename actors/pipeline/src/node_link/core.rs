@@ -30,7 +30,12 @@ pub enum NodeFrame {
     /// A block contains a transaction of the account.
     Included { height: u64, hash: String, result: Box<ExecTxResult> },
     /// The node has a new block.
-    Block(BlockHead),
+    Block {
+        /// The block.
+        head: BlockHead,
+        /// Hash of the block before.
+        parent: String,
+    },
     /// A subscription is acknowledged.
     Acknowledged,
 }
@@ -75,7 +80,7 @@ impl StreamProtocol for NodeStream {
                 Ok(NodeFrame::Included { height, hash, result: Box::new(result) }.into())
             }
             Some(CometEvent::NewBlock { header }) => match BlockHead::parse(header.height, &header.time) {
-                Some(head) => Ok(NodeFrame::Block(head).into()),
+                Some(head) => Ok(NodeFrame::Block { head, parent: header.last_block_id.hash }.into()),
                 None => Err(format!("the header has the time {:?}", header.time)),
             },
             None => {
@@ -95,6 +100,8 @@ pub struct StatusCheck {
     pub compares_nodes: bool,
     /// The newest block is pinned in the journal.
     pub pins_block: bool,
+    /// The known blocks are compared with the node unless its headers show them.
+    pub compares_history: bool,
     /// The node is asked for its minimum price of gas.
     pub asks_price: bool,
 }
@@ -105,9 +112,38 @@ pub struct NodeLinkCore {
     /// Origin that the open connection leads to.
     connected_origin: Option<String>,
     status_checks: u64,
+    /// Whether the known blocks are being compared with the node.
+    is_comparing: bool,
+    /// Whether a block came meanwhile that has to be compared too.
+    has_missed_block: bool,
+    /// Height of the newest block with a transaction of the account that no pin covers.
+    unpinned_inclusion: Option<u64>,
 }
 
 impl NodeLinkCore {
+    /// A comparison of the known blocks with the node is due; yields whether it begins, since one is under way at a time.
+    pub fn begin_comparison(&mut self) -> bool {
+        self.has_missed_block = self.is_comparing;
+        !std::mem::replace(&mut self.is_comparing, true)
+    }
+
+    /// A comparison has ended; yields whether another one is due.
+    pub fn end_comparison(&mut self) -> bool {
+        self.is_comparing = false;
+        std::mem::take(&mut self.has_missed_block)
+    }
+
+    /// A block contains a transaction of the account.
+    pub fn on_inclusion(&mut self, height: u64) {
+        self.unpinned_inclusion = self.unpinned_inclusion.max(Some(height));
+    }
+
+    /// The newest known block is at `known`; yields whether it is pinned at once, because it, or one below it, has a transaction of the
+    /// account.
+    pub fn pins_inclusion(&mut self, known: u64) -> bool {
+        self.unpinned_inclusion.take_if(|height| *height <= known).is_some()
+    }
+
     /// A connection is open.
     pub fn on_connected(&mut self, origin: &str) {
         self.connected_origin = Some(origin.to_owned());
@@ -132,6 +168,7 @@ impl NodeLinkCore {
             reconnects: self.connected_origin.as_ref().is_some_and(|connected| connected != origin),
             // A node that stalls or falls behind keeps its WebSocket.
             compares_nodes: self.status_checks % COMPARISON_PERIOD == 1,
+            compares_history: self.status_checks.is_multiple_of(COMPARISON_PERIOD),
             pins_block: self.status_checks.is_multiple_of(PIN_PERIOD),
             asks_price: self.status_checks.is_multiple_of(PRICE_PERIOD),
         }

@@ -25,6 +25,7 @@ use crate::{
     chain::{gas_price::GasPriceWatch, node_release::ReleaseWatch},
     confirmer::ConfirmerHandle,
     journal::JournalHandle,
+    known_history::HistoryCheck,
     signer::SignerHandle,
 };
 
@@ -36,9 +37,11 @@ pub enum Msg {
     StatusRead(BlockHead),
     /// The timer for checking the node's status and the choice of node has fired.
     CheckStatus,
+    /// The known blocks were compared with the node.
+    HistoryChecked(HistoryCheck),
 }
 
-impl_actor_message!(Msg { Link, StatusRead, CheckStatus });
+impl_actor_message!(Msg { Link, StatusRead, CheckStatus, HistoryChecked });
 
 /// Arguments of a node link.
 pub struct Args {
@@ -52,7 +55,7 @@ pub struct Args {
     pub address: String,
     /// Height and pace of the chain.
     pub clock: RetainedState<BlockClock>,
-    /// Pins blocks of the chain.
+    /// Knows the newest block of the chain, and pins blocks.
     pub journal: JournalHandle,
     /// Hears of inclusions and blocks.
     pub confirmer: ConfirmerHandle,

@@ -20,7 +20,7 @@ fn head(height: u64) -> BlockHead {
 }
 
 fn block(height: u64) -> String {
-    let header = json!({"height": height.to_string(), "time": "2026-01-01T00:00:00Z", "chain_id": "c", "app_hash": ""});
+    let header = json!({"height": height.to_string(), "time": "2026-01-01T00:00:00Z", "chain_id": "c", "last_block_id": {"hash": "A6"}});
     let data = json!({"type": "tendermint/event/NewBlockHeader", "value": {"header": header}});
     json!({"jsonrpc": "2.0", "id": 2, "result": {"query": "q", "data": data}}).to_string()
 }
@@ -35,7 +35,7 @@ fn a_connection_is_subscribed_after_both_acknowledgements() {
     assert_eq!(requests.len(), 2);
     let acknowledged = |is_confirmed| Ok(Reading { is_confirmed, ..NodeFrame::Acknowledged.into() });
     assert_eq!(stream.read(&acknowledgement(1)), acknowledged(false));
-    assert_eq!(stream.read(&block(7)), Ok(NodeFrame::Block(head(7)).into()));
+    assert_eq!(stream.read(&block(7)), Ok(NodeFrame::Block { head: head(7), parent: "A6".to_owned() }.into()));
     assert_eq!(stream.read(&acknowledgement(2)), acknowledged(true));
 }
 
@@ -82,4 +82,22 @@ fn an_upgrade_at_any_moment_is_looked_for_within_a_minute() {
     assert!(looks[0] == 1 && longest <= MINUTE, "{looks:?}");
     // A node that states no version has its messages compared again at the first look after this time.
     assert!(UNSURE_TIME + longest <= MINUTE, "{UNSURE_TIME:?} and {longest:?}");
+}
+
+#[test]
+fn one_comparison_runs_at_a_time_and_a_block_meanwhile_asks_for_another() {
+    let mut core = NodeLinkCore::default();
+    assert!(core.begin_comparison());
+    assert!(!core.end_comparison());
+    assert!(core.begin_comparison() && !core.begin_comparison() && !core.begin_comparison());
+    assert!(core.end_comparison() && core.begin_comparison() && !core.end_comparison());
+}
+
+#[test]
+fn the_block_of_an_own_transaction_is_pinned_once_it_is_known() {
+    let mut core = NodeLinkCore::default();
+    assert!(!core.pins_inclusion(9));
+    core.on_inclusion(10);
+    core.on_inclusion(8);
+    assert!(!core.pins_inclusion(9) && core.pins_inclusion(10) && !core.pins_inclusion(11));
 }

@@ -35,7 +35,7 @@ impl Pipeline {
         let (clock, write_node) = (BlockClock::new(head, Instant::now()), node.for_writes());
         let (clock, gas) = (RetainedState::new(clock), RetainedState::new(GasHistory::new(config.gas_adjustment)));
         let table = RetainedState::new(recovered.table);
-        let (journal, journal_args) = JournalHandle::new(recovered.store, config.mailbox_limit);
+        let (journal, journal_args) = JournalHandle::new(recovered.store, recovered.history, config.mailbox_limit);
         let signer = SignerHandle::new(config.mailbox_limit);
         let confirmer = ConfirmerHandle::new(config.mailbox_limit);
         let node_link = svc_kit::Handle::new("node_link", "node_link", config.mailbox_limit);

@@ -80,57 +80,22 @@ impl ActorBehaviour for Signer {
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
-        let table = state.args.table.clone();
         let today = UtcDay::of(&wall_clock::now());
-        table.with(|table| table.begin_day(today));
+        state.args.table.with(|table| table.begin_day(today));
         state.core.set_fees(state.args.prices.fees());
-        let effects = match message {
-            Msg::Submit { request, reply } => match state.submitted_tx(request.submission_id) {
-                Some(submitted) => {
-                    reply.send(Ok(submitted));
-                    Vec::new()
-                }
-                None => state.accept_request(*request, reply),
-            },
-            Msg::Withdraw { id, reply } => state.withdraw(id, reply),
-            Msg::SignText { text, reply } => {
-                reply.send(state.sign_text(&text));
+        let change = state.args.journal.chain_change().map(|change| SubmitError::ChainChanged(Box::new(change)));
+        let effects = match (message, change) {
+            (Msg::Submit { request, reply }, Some(change)) if state.is_new(request.submission_id) => {
+                reply.send(Err(change));
                 Vec::new()
             }
-            Msg::Tick => {
+            (Msg::Tick, Some(change)) => {
                 context.send_after(TICK_INTERVAL, Msg::Tick);
-                table.with(|table| state.core.on_tick(table))
+                state.core.stop(&change)
             }
-            Msg::BlockSeen => table.with(|table| state.core.on_block(table)),
-            Msg::Doubt => table.with(|table| state.core.recheck_in_flight(table)),
-            Msg::Settled { uses_sequence } => table.with(|table| state.core.on_tx_decided(uses_sequence, table)),
-            Msg::AccountRead { answer } => {
-                if let Ok(Some(account)) = answer {
-                    state.account_number = account.number;
-                }
-                let sequence = answer.map(|account| account.map(|account| account.sequence));
-                let address = state.args.identity.address.to_string();
-                table.with(|table| state.core.on_account(sequence, &address, table))
-            }
-            Msg::Simulated { id, answer } => {
-                let answer = answer.map(|gas| state.gas_limit(id, gas));
-                table.with(|table| state.core.on_simulation(id, answer, table))
-            }
-            Msg::SequenceConfirmed { id, expected } => {
-                table.with(|table| state.core.on_sequence_confirmation(id, expected, table))
-            }
-            Msg::AllowanceConfirmed { id, pays } => {
-                table.with(|table| state.core.on_allowance_confirmation(id, pays, table))
-            }
-            Msg::PriceRead { id } => table.with(|table| state.core.on_price(id, table)),
-            Msg::Sent { id, hash, answer } => table.with(|table| state.core.on_broadcast(id, &hash, answer, table)),
-            Msg::NotSent { id, hash, failure } => {
-                state.retract(&hash);
-                table.with(|table| state.core.on_send_failure(id, failure, table))
-            }
-            Msg::Resent { hash, answer } => {
-                table.with(|table| state.core.on_rebroadcast(hash.as_deref(), answer, table))
-            }
+            // The node has nothing to say about the account of the journal's history.
+            (Msg::BlockSeen | Msg::Doubt | Msg::Settled { .. }, Some(_)) => Vec::new(),
+            (message, _) => state.decide(context, message),
         };
         for effect in effects {
             state.perform(context, effect);
@@ -150,6 +115,64 @@ impl ActorBehaviour for Signer {
 }
 
 impl State {
+    /// Whether no incarnation knows the submission.
+    fn is_new(&self, id: SubmissionId) -> bool {
+        !self.jobs.contains_key(&id) && self.submitted_tx(id).is_none()
+    }
+
+    /// The effects of a message.
+    fn decide(&mut self, context: &ActorContext<Msg>, message: Msg) -> Vec<SignerEffect> {
+        let table = self.args.table.clone();
+        match message {
+            Msg::Submit { request, reply } => match self.submitted_tx(request.submission_id) {
+                Some(submitted) => {
+                    reply.send(Ok(submitted));
+                    Vec::new()
+                }
+                None => self.accept_request(*request, reply),
+            },
+            Msg::Withdraw { id, reply } => self.withdraw(id, reply),
+            Msg::SignText { text, reply } => {
+                reply.send(self.sign_text(&text));
+                Vec::new()
+            }
+            Msg::Tick => {
+                context.send_after(TICK_INTERVAL, Msg::Tick);
+                table.with(|table| self.core.on_tick(table))
+            }
+            Msg::BlockSeen => table.with(|table| self.core.on_block(table)),
+            Msg::Doubt => table.with(|table| self.core.recheck_in_flight(table)),
+            Msg::Settled { uses_sequence } => table.with(|table| self.core.on_tx_decided(uses_sequence, table)),
+            Msg::AccountRead { answer } => {
+                if let Ok(Some(account)) = answer {
+                    self.account_number = account.number;
+                }
+                let sequence = answer.map(|account| account.map(|account| account.sequence));
+                let address = self.args.identity.address.to_string();
+                table.with(|table| self.core.on_account(sequence, &address, table))
+            }
+            Msg::Simulated { id, answer } => {
+                let answer = answer.map(|gas| self.gas_limit(id, gas));
+                table.with(|table| self.core.on_simulation(id, answer, table))
+            }
+            Msg::SequenceConfirmed { id, expected } => {
+                table.with(|table| self.core.on_sequence_confirmation(id, expected, table))
+            }
+            Msg::AllowanceConfirmed { id, pays } => {
+                table.with(|table| self.core.on_allowance_confirmation(id, pays, table))
+            }
+            Msg::PriceRead { id } => table.with(|table| self.core.on_price(id, table)),
+            Msg::Sent { id, hash, answer } => table.with(|table| self.core.on_broadcast(id, &hash, answer, table)),
+            Msg::NotSent { id, hash, failure } => {
+                self.retract(&hash);
+                table.with(|table| self.core.on_send_failure(id, failure, table))
+            }
+            Msg::Resent { hash, answer } => {
+                table.with(|table| self.core.on_rebroadcast(hash.as_deref(), answer, table))
+            }
+        }
+    }
+
     /// The transaction of an earlier submission with this id, also to an earlier incarnation.
     pub(super) fn submitted_tx(&self, id: SubmissionId) -> Option<SubmittedTx> {
         self.args.table.with(|table| table.find_by_submission(id).map(SubmittedTx::from))

@@ -43,7 +43,7 @@ impl State {
             SignerEffect::ConfirmSequence { id } => self.confirm_sequence(context, id),
             SignerEffect::ConfirmAllowance { id } => self.confirm_allowance(context, id),
             SignerEffect::SignAndBroadcast { id, sequence, offer } => {
-                let signed = match self.not_taken(id) {
+                let signed = match self.chain_change().or_else(|| self.not_taken(id)) {
                     Some(refusal) => Err(refusal),
                     None => self.sign_and_broadcast(context, id, sequence, &offer).ok_or(SubmitError::SigningFailed),
                 };
@@ -98,6 +98,11 @@ impl State {
     fn not_taken(&self, id: SubmissionId) -> Option<SubmitError> {
         let msg_type = self.jobs.get(&id)?.request.intent.encoded.msg_type();
         self.args.release.get().refusal_of(msg_type)
+    }
+
+    /// The refusal of every message while the node has another history than the journal.
+    fn chain_change(&self) -> Option<SubmitError> {
+        self.args.journal.chain_change().map(|change| SubmitError::ChainChanged(Box::new(change)))
     }
 
     /// Removes a transaction that was never sent.
@@ -232,7 +237,8 @@ impl State {
                 },
                 Err(_) => Err(SubmitError::Node(node.unsent_error("it does not state its release"))),
             };
-            let compared = match current {
+            let change = journal.chain_change().map(|change| SubmitError::ChainChanged(Box::new(change)));
+            let compared = match change.map_or(current, Err) {
                 Ok(compared) => compared,
                 Err(failure) => {
                     mailbox.send(Msg::NotSent { id, hash, failure });
@@ -298,8 +304,8 @@ impl State {
             };
             // An earlier incarnation may have died before the journal had the transaction. If the journal fails again, the
             // transaction must not be sent: its timeout height decides it.
-            if args.journal.record_again(tx.clone()).await.is_err() {
-                let answer = Err(args.node.unsent_error("the journal cannot be written"));
+            if args.journal.has_chain_changed() || args.journal.record_again(tx.clone()).await.is_err() {
+                let answer = Err(args.node.unsent_error("the journal does not take it"));
                 mailbox.send(Msg::Resent { hash: Some(tx.hash), answer });
                 return;
             }
@@ -344,6 +350,9 @@ fn is_taken(args: &Args, tx: &InFlightTx) -> bool {
 /// not gossip them. Other nodes take the same bytes without harm, and their answers decide nothing. Only transactions that the journal
 /// has are sent.
 async fn relay_to_others(args: &Args, sequences: Range<u64>) {
+    if args.journal.has_chain_changed() {
+        return;
+    }
     let bytes: Vec<Vec<u8>> = args.table.with(|table| {
         let kept_back =
             table.live().filter(|tx| tx.is_journaled && sequences.contains(&tx.sequence) && is_taken(args, tx));

@@ -5,6 +5,7 @@ use svc_net::upstream::NodeClientError;
 use svc_wire::chain_error::ChainError;
 
 use super::{fee::CeilingExceeded, outcome::TxRefusal, submission::SubmittedTx};
+use crate::known_history::ChainChange;
 
 /// The reason why the signer signed nothing more for a submission.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,6 +58,9 @@ pub enum SubmitError {
         /// Height of its block.
         height: u64,
     },
+    /// The chain has another history than the journal. Nothing is signed until a person has rebased the journal.
+    #[error("{0}")]
+    ChainChanged(Box<ChainChange>),
     /// The queue of the signer is full.
     #[error("{limit} writes are waiting")]
     Overloaded {

@@ -85,6 +85,21 @@ impl SignerCore {
         waiting.map(answer).chain(is_node_error.then_some(SignerEffect::ChooseNode)).collect()
     }
 
+    /// Nothing is signed any more: refuses every write that is not being broadcast.
+    pub fn stop(&mut self, error: &SubmitError) -> Vec<SignerEffect> {
+        let is_sending = matches!(
+            self.phase,
+            SignerPhase::Broadcasting { .. } | SignerPhase::AskingPrice { .. } | SignerPhase::Rebroadcasting { .. }
+        );
+        (self.expected_sequence, self.has_doubt) = (None, true);
+        let current = if is_sending { None } else { self.current_write.take() };
+        if !is_sending {
+            self.phase = SignerPhase::Paused;
+        }
+        let waiting = current.into_iter().chain(self.queue.drain());
+        waiting.map(|write| SignerEffect::Answer { id: write.id, outcome: Err(error.clone()) }).collect()
+    }
+
     /// The node expects this sequence. A used one shows that the node is behind.
     pub(super) fn adopt_sequence(&mut self, sequence: u64, live: &dyn InFlightView) -> Vec<SignerEffect> {
         if sequence >= live.sequence_floor() {

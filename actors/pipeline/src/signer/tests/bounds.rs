@@ -1,6 +1,7 @@
 //! The bounds of the signer: window, queue, gas and fees.
 
 use super::*;
+use crate::known_history::ChainChange;
 
 #[test]
 fn the_window_and_the_queue_are_bounded() {
@@ -97,4 +98,33 @@ fn a_full_mempool_pauses_until_the_next_block_and_shrinks_the_window() {
     assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
     assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
     assert_eq!(core.on_rebroadcast(Some("H"), refused("sdk", 20, ""), &table), []);
+}
+
+#[test]
+fn while_the_chain_has_another_history_every_write_is_refused_that_is_not_being_broadcast() {
+    let change = || {
+        let change = ChainChange {
+            height: 9,
+            pinned: Some("A".to_owned()),
+            missing_tx: None,
+            found: "B".to_owned(),
+            agreed: Some(7),
+        };
+        SubmitError::ChainChanged(Box::new(change))
+    };
+    let refusal = |id| SignerEffect::Answer { id, outcome: Err(change()) };
+    let table = FakeInFlightTable::default();
+    // One is simulated, and one waits.
+    let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
+    core.submit(write(A, None), &table);
+    core.on_account(Ok(Some(5)), "a", &table);
+    core.submit(write(B, None), &table);
+    assert_eq!(core.stop(&change()), [refusal(A), refusal(B)]);
+    assert_eq!(core.on_simulation(A, Ok(150_000), &table), [], "it is refused");
+    // One is broadcast: the node has its bytes, or may have them.
+    let mut core = sending(None, &table);
+    core.submit(write(B, None), &table);
+    assert_eq!(core.stop(&change()), [refusal(B)]);
+    assert_eq!(core.on_send_failure(A, change(), &table)[0], refusal(A), "unless nothing was sent");
+    assert_eq!((core.stop(&change()), core.expected_sequence()), (Vec::new(), None));
 }

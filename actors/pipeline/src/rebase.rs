@@ -1,0 +1,109 @@
+//! The rebase of a journal file: a person has decided that the chain goes on from an earlier block.
+
+use serde::Serialize;
+use svc_net::upstream::{NodeClient, NodeClientError};
+
+use crate::{
+    history::{ComparisonError, compare_history, find_missing_tx},
+    journal::{
+        error::JournalError,
+        inspection::verify_journal,
+        store::{JournalPlace, JournalStore},
+    },
+    known_history::{BlockPin, RebaseRefusal, judge_rebase},
+};
+
+/// A journal after a rebase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct JournalRebase {
+    /// The file.
+    pub file: String,
+    /// Chain and account.
+    pub owner: String,
+    /// The height from which the journal goes on.
+    pub height: u64,
+    /// Hash of the block at this height; `None` at height 0.
+    pub hash: Option<String>,
+    /// Records that were abandoned; a repetition abandons none.
+    pub abandoned: u64,
+    /// Whether something was changed. Nothing is where journal and node have the same history.
+    pub is_changed: bool,
+}
+
+/// A rebase that failed. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RebaseError {
+    /// The journal failed, or another process uses it.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The node does not answer.
+    #[error(transparent)]
+    Node(#[from] NodeClientError),
+    /// The node runs another chain.
+    #[error("{file} is the journal of {owner}, and the node runs {found:?}")]
+    OtherChain {
+        /// The file.
+        file: String,
+        /// Owner in the journal.
+        owner: String,
+        /// Chain of the node.
+        found: String,
+    },
+    /// The rebase would be wrong.
+    #[error(transparent)]
+    Refused(#[from] RebaseRefusal),
+}
+
+impl From<ComparisonError> for RebaseError {
+    fn from(error: ComparisonError) -> Self {
+        match error {
+            ComparisonError::Journal(error) => Self::Journal(error),
+            ComparisonError::Node(error) => Self::Node(error),
+            ComparisonError::NodesDiffer { origin, height, hash } => {
+                RebaseRefusal::NodesDiffer { origin, height, hash }.into()
+            }
+        }
+    }
+}
+
+/// Rebases the journal in a file to a height of the node's chain: the records of the history above it are abandoned, and the next process
+/// signs again. All of it is one transaction, so that a rebase that was interrupted is repeated, and a repetition changes nothing.
+///
+/// # Errors
+/// When another process uses the journal, the node does not answer or has another block at or below the height, the height is above
+/// the node's, or the node is only behind.
+pub async fn rebase_journal(file: &str, node: &NodeClient, to: u64) -> Result<JournalRebase, RebaseError> {
+    let owner = verify_journal(file).await?.owner;
+    let place = JournalPlace { file: Some(file.to_owned()), ..JournalPlace::default() };
+    let store = JournalStore::open(&place, &owner).await?;
+    let status = node.status().await?;
+    let (found, node_height) = (status.node_info.network, status.sync_info.latest_block_height);
+    if owner.split('/').next() != Some(found.as_str()) {
+        return Err(RebaseError::OtherChain { file: file.to_owned(), owner, found });
+    }
+    let finding = compare_history(&store, node, Vec::new()).await?;
+    let done = |pin: Option<BlockPin>, abandoned, is_changed| JournalRebase {
+        file: file.to_owned(),
+        owner: owner.clone(),
+        height: to,
+        hash: pin.map(|pin| pin.hash),
+        abandoned,
+        is_changed,
+    };
+    let is_needed = judge_rebase(to, node_height, &finding)?;
+    let pin = match to {
+        0 => None,
+        height => Some(BlockPin { height, hash: node.block(height).await?.block_id.hash }),
+    };
+    if !is_needed {
+        return Ok(done(pin, 0, false));
+    }
+    let lowest = finding.agreed.map_or(0, |agreed| agreed + 1);
+    if let Some(missing) = find_missing_tx(&store, node, lowest, to).await? {
+        let change = Box::new(missing.into_change(finding.agreed));
+        return Err(RebaseRefusal::AboveFork { change }.into());
+    }
+    let abandoned = store.rebase(to, pin.as_ref()).await?;
+    store.close().await;
+    Ok(done(pin, abandoned, true))
+}
