@@ -44,6 +44,7 @@ impl ActorBehaviour for Barrier {
                     waiter.reply.send(reached);
                 }
             }
+            Msg::FellBack { height } => state.waiters.fall_back_to(height),
             Msg::Reached { height } => {
                 for waiter in state.waiters.advance_to(height) {
                     waiter.reply.send(height);

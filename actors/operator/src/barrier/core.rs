@@ -29,7 +29,12 @@ impl<W> HeightWaiters<W> {
         None
     }
 
-    /// Advances the reader and yields every waiter whose height is reached. The height never decreases.
+    /// The reader is at a lower height than before: no waiter is answered.
+    pub fn fall_back_to(&mut self, height: u64) {
+        self.height = self.height.min(height);
+    }
+
+    /// Advances the reader and yields every waiter whose height is reached. A lower height changes nothing.
     pub fn advance_to(&mut self, height: u64) -> Vec<W> {
         self.height = self.height.max(height);
         let later = self.waiting.split_off(&(self.height + 1));

@@ -36,9 +36,14 @@ pub enum Msg {
         /// The height.
         height: u64,
     },
+    /// The reader is below the height that it had reached: its index was rolled back, or is a new one.
+    FellBack {
+        /// The height.
+        height: u64,
+    },
 }
 
-impl_actor_message!(Msg { Await, Reached });
+impl_actor_message!(Msg { Await, Reached, FellBack });
 
 /// Arguments of a barrier.
 pub struct Args {
@@ -94,7 +99,13 @@ impl BarrierHandle {
             .await
     }
 
-    /// Advances the reader to a height. The height never decreases.
+    /// The reader is at this height, below the one that it had reached.
+    pub(crate) fn fall_back(&self, height: u64) {
+        self.height.with(|reader| reader.height = reader.height.min(height));
+        self.actor.notify(Msg::FellBack { height });
+    }
+
+    /// Advances the reader to a height. A lower one changes nothing.
     pub(crate) fn advance(&self, height: u64) {
         self.height.with(|reader| reader.height = reader.height.max(height));
         // A barrier that is restarting reads the retained height once it is back.

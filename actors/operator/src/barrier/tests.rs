@@ -19,10 +19,15 @@ fn each_waiter_is_answered_once_at_its_height_or_above() {
     }
     assert_eq!((waiters.lag(|_| true), waiters.lag(|waiter| *waiter != "d")), (10, 2));
     assert_eq!(waiters.advance_to(11), ["a"]);
-    assert_eq!(waiters.advance_to(9), [""; 0], "the height never decreases");
+    assert_eq!(waiters.advance_to(9), [""; 0], "a lower height changes nothing");
     assert_eq!(waiters.advance_to(15), ["b", "c"]);
     waiters.retain(|waiter| *waiter != "d");
     assert_eq!((waiters.len(), waiters.lag(|_| true), waiters.height()), (0, 0, 15));
+    waiters.fall_back_to(20);
+    assert_eq!(waiters.height(), 15);
+    waiters.fall_back_to(12);
+    assert_eq!((waiters.height(), waiters.add(13, "e")), (12, None), "the index was rolled back");
+    assert_eq!(waiters.advance_to(13), ["e"]);
 }
 
 #[tokio::test]
@@ -41,5 +46,11 @@ async fn a_caller_is_answered_although_the_barrier_dies_while_it_waits() {
     assert!(supervisor.kill("barrier").await);
     barrier.advance(5);
     assert_eq!(waiting.await.expect("ends"), Ok(5));
+    barrier.fall_back(3);
+    assert_eq!(barrier.height(), 3);
+    let soon = || Instant::now() + Duration::from_millis(200);
+    assert!(barrier.await_write_height(5, soon()).await.is_err(), "the height was reached by an index that is gone");
+    barrier.advance(5);
+    assert_eq!(barrier.await_write_height(5, soon()).await, Ok(5));
     supervisor.shutdown(Duration::from_secs(1)).await;
 }

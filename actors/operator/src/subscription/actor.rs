@@ -27,6 +27,8 @@ pub struct State {
     is_connected: bool,
     /// Height of the connection. It counts once the indexer is known to follow the node's chain.
     stated_height: u64,
+    /// Whether the indexer is below the height that it had reached: its index was rolled back, or is a new one.
+    has_fallen: bool,
 }
 
 /// The actor that owns the WebSocket to the indexer.
@@ -54,14 +56,20 @@ impl ActorBehaviour for IndexerSubscription {
             Msg::Link,
         );
         context.send_after(COMPARISON_INTERVAL, Msg::CompareEndpoints);
-        Ok(State { args: Arc::clone(args), subscription, is_connected: false, stated_height: 0 })
+        Ok(State { args: Arc::clone(args), subscription, is_connected: false, stated_height: 0, has_fallen: false })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let effects = match message {
             Msg::Link(event) => state.receive(context, event),
             Msg::PageRead { epoch, page } => state.subscription.on_page(epoch, page),
-            Msg::HeightRead { epoch, height } => state.subscription.on_height(epoch, height),
+            Msg::HeightRead { epoch, height } => {
+                // The next connection begins at the lower height.
+                if height.as_ref().is_ok_and(|height| state.is_below_processed(*height)) {
+                    state.subscription.reconnect("the indexer is below the height that it had reached");
+                }
+                state.subscription.on_height(epoch, height)
+            }
             Msg::CompareEndpoints => {
                 state.choose_endpoint(context);
                 let is_followed =
@@ -104,6 +112,11 @@ impl State {
             }
             Some(LinkEvent::Frame { frame, .. }) => {
                 self.args.position.with(|position| position.last_event_at = Some(wall_clock::now_rfc3339()));
+                if let StreamMessage::Ready { block, .. } = frame
+                    && self.is_below_processed(block)
+                {
+                    self.begin_again(block);
+                }
                 let has_promise = self.args.indexer.guard().commits_before_ready(self.connected_origin());
                 return self.subscription.on_message(frame, has_promise);
             }
@@ -146,10 +159,30 @@ impl State {
         self.count_height();
     }
 
-    /// Advances the barrier, unless the indexer may be one of another chain.
-    fn count_height(&self) {
+    fn is_below_processed(&self, height: u64) -> bool {
+        self.subscription.processed_height().is_some_and(|processed| height < processed)
+    }
+
+    /// Follows an index that was rolled back, or is a new one. Its heights count again from there, and the corporation is read once more.
+    fn begin_again(&mut self, block: u64) {
+        let processed = self.subscription.processed_height();
+        tracing::warn!(
+            block,
+            processed,
+            "the indexer is below the height that it had reached: it is followed from there"
+        );
+        self.subscription.begin_after(None);
+        self.has_fallen = true;
+        self.args.refresher.registry_changed();
+    }
+
+    /// Moves the barrier, unless the indexer may be one of another chain.
+    fn count_height(&mut self) {
         if self.stated_height > 0 && self.args.indexer.guard().is_followed(self.connected_origin()) {
             metrics::record_ws_last_block("indexer", self.stated_height);
+            if std::mem::take(&mut self.has_fallen) {
+                self.args.barrier.fall_back(self.stated_height);
+            }
             self.args.barrier.advance(self.stated_height);
         }
     }
