@@ -163,7 +163,7 @@ enum CliCommand {
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Copies and checks the journal of a tool server, which may run meanwhile.
+    /// Copies and checks the journal of a tool server, which may run meanwhile, and rebases that of a stopped one.
     #[command(after_long_help = settings_of(Process::Journal))]
     Journal {
         #[command(subcommand)]

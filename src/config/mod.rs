@@ -6,6 +6,7 @@ mod dids;
 mod environment;
 mod essential;
 mod indexer;
+mod journal;
 mod listener;
 mod peer;
 mod serve;
@@ -17,5 +18,6 @@ pub use agent::{AgentPaths, AgentSettings, StoppedAgent, WithFormerNames, read_a
 pub use boot_subject::{named_boot_error, subject_name};
 pub use environment::{ConfigError, Environment, ProcessEnvironment, VariableProblem, read_hosts};
 pub use indexer::{IndexerServerConfig, read_indexer};
+pub use journal::{JournalNode, read_journal_node};
 pub use peer::{PeerCommandConfig, read_peer};
 pub use serve::{HttpTransportConfig, MIN_TOKEN_CHARACTERS, ServeConfig, TransportConfig, read_log_level, read_serve};

@@ -19,7 +19,7 @@ rows! {
     MCP_SVC_MNEMONIC = row(PHRASE, &[Serve], "BIP-39 phrase of the operator account, path `m/44'/118'/0'/0/0`")
         .required().secret();
     SVC_CORPORATION = row(CORPORATION, &[Serve], "id of the corporation it acts for").required();
-    SVC_RPC = row(Origins, &[Serve, Indexer], "node RPC origin, WebSocket at `/websocket`; several with commas between: one is \
+    SVC_RPC = row(Origins, &[Serve, Indexer, Journal], "node RPC origin, WebSocket at `/websocket`; several with commas between: one is \
         used, the others when it fails (ours) or has pruned a height that is read").required();
     SVC_INDEXER = row(Origins, &[Serve], "indexer origin, WebSocket at `/v4/indexer/subscribe`; several likewise").required();
     SVC_GRAPH = row(Origin, &[Serve], "graph origin, progress at `/v4/graph/blocks/subscribe`; graph tools exist only with it");
@@ -52,7 +52,7 @@ rows! {
     SVC_LIVE_DESCRIPTORS = row(Boolean, &[Serve], "messages and fields that only the node's descriptors have can be used (ours); \
         a message whose known fields the node describes otherwise is no tool all the same").default("false")
         .see("[below](#nodes-of-several-generations)");
-    SVC_ALLOW_PLAINTEXT_NODE = row(Boolean, BOTH, "an `http` node at a public address (ours): without it the boot refuses the \
+    SVC_ALLOW_PLAINTEXT_NODE = row(Boolean, &[Serve, Agent, Journal], "an `http` node at a public address (ours): without it the boot refuses the \
         node; at a private address the boot warns").default("false");
     SVC_ALLOW_PRIVATE_HOSTS = row(Boolean, &[Serve, Indexer, Agent, Peer], "whether DIDs, their documents and endpoints may lead \
         to private addresses, and to loopback names over plain http (ours): for development").default("false");

@@ -9,6 +9,7 @@ mod full_disk;
 mod idempotency_keys;
 mod limits;
 mod mempool;
+mod other_history;
 mod prices;
 mod process_kill;
 mod quoted_sentences;

@@ -324,30 +324,6 @@ pub(super) async fn refused_boot(world: &TestNetwork, extra: &[(&'static str, St
     stderr
 }
 
-/// A chain that was started a second time has the same chain id and the same accounts.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_journal_of_another_history_is_refused_with_both_hashes() {
-    let files = new_files();
-    let (pinned_height, pinned) = {
-        let world = start_network(network_config(100)).await;
-        let (served, _) = start(&world, &files, "30000").await;
-        kill(served);
-        let height = world.height();
-        let (served, _) = start(&world, &files, "30000").await;
-        kill(served);
-        let hash =
-            |height| world.network.devnet.node.read_core(|core| core.block(height).map(|block| block.hash.clone()));
-        (height, (1..=world.height()).filter_map(hash).collect::<Vec<_>>())
-    };
-    let world = start_network(network_config(100)).await;
-    world.wait_until("the new chain is as high", async || world.height() > pinned_height + 20).await;
-    let stderr = refused_boot(&world, &[("SVC_JOURNAL", files.path("journal.db"))]).await;
-    assert!(stderr.contains("SVC_JOURNAL") && stderr.contains("another"), "{stderr}");
-    assert!(pinned.iter().any(|hash| stderr.contains(hash)), "the pinned hash is named: {stderr}");
-    let found = |height| world.network.devnet.node.read_core(|core| core.block(height).map(|block| block.hash.clone()));
-    assert!((1..=world.height()).filter_map(found).any(|hash| stderr.contains(&hash)), "and the other one: {stderr}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unusable_record_file_fails_the_boot_with_its_name() {
     let world = start_network(network_config(100)).await;
