@@ -2,28 +2,19 @@
 
 use prost::Message;
 use prost_types::Any;
-use svc_wire::comet_rpc::AbciEvent;
+use svc_wire::{comet_rpc::AbciEvent, proto::cosmos::authz::v1beta1::MsgExec};
 
 use super::EventPosition;
 
 /// Deepest nesting that is read: the SDK refuses a deeper one.
 const MAX_DEPTH: usize = 10;
 
-/// MsgExec of x/authz.
-#[derive(Clone, PartialEq, Message)]
-pub struct AuthorizedExec {
-    #[prost(string, tag = "1")]
-    pub grantee: String,
-    #[prost(message, repeated, tag = "2")]
-    pub msgs: Vec<Any>,
-}
-
 /// A message, and each message inside of it, with their positions.
 pub fn flatten(message: Any, at: EventPosition) -> Vec<(Any, EventPosition)> {
     let mut inner = Vec::new();
     if message.type_url == "/cosmos.authz.v1beta1.MsgExec"
         && at.nested_at.len() < MAX_DEPTH
-        && let Ok(exec) = AuthorizedExec::decode(message.value.as_slice())
+        && let Ok(exec) = MsgExec::decode(message.value.as_slice())
     {
         for (one, place) in exec.msgs.into_iter().zip(0u32..) {
             let nested_at = [at.nested_at.as_slice(), &[place]].concat();

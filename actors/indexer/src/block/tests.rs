@@ -3,6 +3,7 @@ use prost_types::Any;
 use serde_json::json;
 use svc_wire::{
     proto::cosmos::{
+        authz::v1beta1::MsgExec,
         group::v1::{MsgUpdateGroupMetadata, MsgVote, VoteOption},
         tx::v1beta1::{TxBody, TxRaw},
     },
@@ -224,7 +225,7 @@ fn the_messages_of_an_authz_execution_have_indexes_of_their_own() {
     };
     let exec = |msgs: Vec<Any>| Any {
         type_url: "/cosmos.authz.v1beta1.MsgExec".into(),
-        value: nested::AuthorizedExec { grantee: "o".into(), msgs }.encode_to_vec(),
+        value: MsgExec { grantee: "o".into(), msgs }.encode_to_vec(),
     };
     let vote = MsgVote { proposal_id: 3, voter: "m".into(), option: VoteOption::Yes as i32, ..MsgVote::default() };
     let vote = Any { type_url: "/cosmos.group.v1.MsgVote".into(), value: vote.encode_to_vec() };

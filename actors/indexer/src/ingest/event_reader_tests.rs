@@ -6,10 +6,9 @@ use proptest::{collection::vec, prelude::*};
 use prost::Message;
 use prost_types::Any;
 use serde_json::{Value, json};
-use svc_wire::proto::cosmos::group::v1::MsgSubmitProposal;
+use svc_wire::proto::cosmos::{authz::v1beta1::MsgExec, group::v1::MsgSubmitProposal};
 
 use super::test_ingest::{TestIndex, TestTx, event};
-use crate::block::nested::AuthorizedExec;
 
 /// The chain's own event of a registry message, the attribute of its entity, and its event type for subscribers.
 const OWN: [(&str, &str, &str); 5] = [
@@ -144,7 +143,7 @@ impl Chain {
                 },
                 TxMessage::Authorized { .. } => Any {
                     type_url: "/cosmos.authz.v1beta1.MsgExec".to_owned(),
-                    value: AuthorizedExec { msgs: content, ..Default::default() }.encode_to_vec(),
+                    value: MsgExec { msgs: content, ..Default::default() }.encode_to_vec(),
                 },
                 _ => Any { type_url: "/cosmos.bank.v1beta1.MsgSend".to_owned(), value: Vec::new() },
             });

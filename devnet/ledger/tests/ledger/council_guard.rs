@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use svc_ledger::{ExecMode, run_ante, simulate};
 use svc_wire::{
     address::{Address, group_policy_address},
+    proto::cosmos::authz::v1beta1::MsgExec,
     proto_registry::NodeGeneration,
 };
 
@@ -15,15 +16,6 @@ use super::{
 };
 
 const GROUP: &str = "/cosmos.group.v1.";
-
-/// The members of `cosmos.authz.v1beta1.MsgExec`.
-#[derive(Clone, PartialEq, Message)]
-struct Executed {
-    #[prost(string, tag = "1")]
-    grantee: String,
-    #[prost(message, repeated, tag = "2")]
-    msgs: Vec<Any>,
-}
 
 #[derive(Clone, PartialEq, Message)]
 struct NewAdmin {
@@ -36,7 +28,7 @@ struct NewAdmin {
 }
 
 fn executed(messages: Vec<Any>) -> Any {
-    let value = Executed { grantee: account("member"), msgs: messages }.encode_to_vec();
+    let value = MsgExec { grantee: account("member"), msgs: messages }.encode_to_vec();
     Any { type_url: "/cosmos.authz.v1beta1.MsgExec".to_owned(), value }
 }
 

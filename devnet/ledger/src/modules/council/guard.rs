@@ -4,9 +4,12 @@
 use prost::Message;
 use prost_types::Any;
 use rust_decimal::Decimal;
-use svc_wire::proto::cosmos::group::v1::{
-    MsgLeaveGroup, MsgSubmitProposal, MsgUpdateGroupMembers, MsgUpdateGroupPolicyDecisionPolicy,
-    PercentageDecisionPolicy,
+use svc_wire::proto::cosmos::{
+    authz::v1beta1::MsgExec,
+    group::v1::{
+        MsgLeaveGroup, MsgSubmitProposal, MsgUpdateGroupMembers, MsgUpdateGroupPolicyDecisionPolicy,
+        PercentageDecisionPolicy,
+    },
 };
 
 use super::{COUNCIL_GROUP, NEEDED_SHARE, policy, seats};
@@ -19,15 +22,6 @@ const STAKING_REFUSED: [&str; 5] =
     ["MsgDelegate", "MsgUndelegate", "MsgBeginRedelegate", "MsgCancelUnbondingDelegation", "MsgCreateValidator"];
 const AUTHZ_EXEC: &str = "/cosmos.authz.v1beta1.MsgExec";
 const GROUP: &str = "/cosmos.group.v1.";
-
-/// The members of `cosmos.authz.v1beta1.MsgExec`.
-#[derive(Clone, PartialEq, Message)]
-struct AuthzExec {
-    #[prost(string, tag = "1")]
-    grantee: String,
-    #[prost(message, repeated, tag = "2")]
-    msgs: Vec<Any>,
-}
 
 /// The members of `MsgUpdateGroupAdmin`.
 #[derive(Clone, PartialEq, Message)]
@@ -76,7 +70,7 @@ fn refuse(state: &LedgerState, council: Option<&str>, messages: &[Any], depth: u
         }
         let inner = match url.strip_prefix(GROUP) {
             Some("MsgSubmitProposal") => unpack::<MsgSubmitProposal>(message)?.messages,
-            None if url == AUTHZ_EXEC => unpack::<AuthzExec>(message)?.msgs,
+            None if url == AUTHZ_EXEC => unpack::<MsgExec>(message)?.msgs,
             _ => continue,
         };
         refuse(state, council, &inner, depth + 1)?;
