@@ -1,6 +1,6 @@
 //! Failures of the way from the node to the rows of a block.
 
-use svc_net::upstream::NodeClientError;
+use svc_net::upstream::{CutList, NodeClientError};
 
 use super::{block_order::HistoryMismatch, horizon::PrunedHeight};
 use crate::store::IndexStoreError;
@@ -19,20 +19,6 @@ pub struct GenesisFailure {
 impl GenesisFailure {
     pub(super) fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
-    }
-}
-
-/// A list of the node that may lack entries.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the list of {subject} may be cut: {reason}")]
-pub struct CutList {
-    subject: String,
-    reason: String,
-}
-
-impl CutList {
-    pub(super) fn new(subject: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { subject: subject.into(), reason: reason.into() }
     }
 }
 

@@ -2,27 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use svc_net::upstream::{CutList, LIST_LIMIT, require_whole};
 use svc_wire::{
     proto::svc::{de::v1 as de_pb, pp::v1 as pp_pb},
     timestamp,
 };
 
-use super::{
-    error::{CutList, IngestError},
-    node_reader::NodeReader,
-};
+use super::{error::IngestError, node_reader::NodeReader};
 use crate::block::{self, EntityRef, KnownMessages};
 
-/// Most entities of one list answer of the chain.
-const MAX_LIST_SIZE: u32 = 1_024;
-
-/// Returns an answer that is known to have every entry. An answer of as many entries as a node gives may lack some.
-fn require_whole<T>(subject: &str, answer: Option<Vec<T>>) -> Result<Vec<T>, CutList> {
-    let entries = answer.ok_or_else(|| CutList::new(subject, "the node has no such list"))?;
-    if entries.len() < MAX_LIST_SIZE as usize {
-        return Ok(entries);
-    }
-    Err(CutList::new(subject, format!("the node gives {} entries, and {MAX_LIST_SIZE} at most", entries.len())))
+/// Returns a list that is known to have every entry.
+fn require_answer<T>(subject: &str, answer: Option<Vec<T>>) -> Result<Vec<T>, CutList> {
+    require_whole(subject, answer.ok_or_else(|| CutList::new(subject, "the node has no such list"))?)
 }
 
 /// Lists the authorizations of a corporation. The ids of revoked ones are gaps of any size, so that no walk over the ids finds the end.
@@ -33,22 +24,22 @@ pub async fn list_authorizations(
 ) -> Result<Vec<EntityRef>, IngestError> {
     let request = de_pb::QueryListOperatorAuthorizationsRequest {
         corporation_id,
-        response_max_size: MAX_LIST_SIZE,
+        response_max_size: LIST_LIMIT,
         ..Default::default()
     };
     let reply: Option<de_pb::QueryListOperatorAuthorizationsResponse> =
         source.query_module("de", "ListOperatorAuthorizations", &request, height).await?;
     let subject = format!("operator authorizations of corporation {corporation_id}");
-    let operators = require_whole(&subject, reply.map(|reply| reply.operator_authorizations))?;
+    let operators = require_answer(&subject, reply.map(|reply| reply.operator_authorizations))?;
     let request = de_pb::QueryListVsOperatorAuthorizationsRequest {
         corporation_id,
-        response_max_size: MAX_LIST_SIZE,
+        response_max_size: LIST_LIMIT,
         ..Default::default()
     };
     let reply: Option<de_pb::QueryListVsOperatorAuthorizationsResponse> =
         source.query_module("de", "ListVSOperatorAuthorizations", &request, height).await?;
     let subject = format!("VS operator authorizations of corporation {corporation_id}");
-    let vs_operators = require_whole(&subject, reply.map(|reply| reply.vs_operator_authorizations))?;
+    let vs_operators = require_answer(&subject, reply.map(|reply| reply.vs_operator_authorizations))?;
     let operators = operators.iter().map(|one| EntityRef::OperatorAuthorization(one.id));
     let vs_operators = vs_operators.iter().map(|one| EntityRef::VsOperatorAuthorization(one.id));
     Ok(operators.chain(vs_operators).collect())
@@ -69,7 +60,7 @@ enum NextSessions {
 
 /// Decides from the times of a page, which are in the order of the changes. `None` stands for a session without a time.
 fn next_sessions(times: &[Option<i128>]) -> NextSessions {
-    if times.len() < MAX_LIST_SIZE as usize {
+    if times.len() < LIST_LIMIT as usize {
         return NextSessions::End;
     }
     match (times.first().copied().flatten(), times.last().copied().flatten()) {
@@ -90,7 +81,7 @@ pub async fn list_sessions(source: NodeReader<'_>, height: u64) -> Result<Vec<En
     loop {
         let request = pp_pb::QueryListParticipantSessionsRequest {
             modified_after: modified_after.map(timestamp::from_unix_nanos),
-            response_max_size: MAX_LIST_SIZE,
+            response_max_size: LIST_LIMIT,
         };
         let reply: Option<pp_pb::QueryListParticipantSessionsResponse> =
             source.query_module("pp", "ListParticipantSessions", &request, height).await?;
@@ -145,7 +136,7 @@ async fn sessions_of_instant(
         }));
     }
     if found.is_empty() {
-        return Err(cut(format!("more than {MAX_LIST_SIZE} share an instant, of which no block is there")).into());
+        return Err(cut(format!("more than {LIST_LIMIT} share an instant, of which no block is there")).into());
     }
     Ok(found)
 }
@@ -203,9 +194,9 @@ mod tests {
 
     #[test]
     fn a_list_as_long_as_a_node_gives_may_be_cut() {
-        assert_eq!(require_whole("s", Some(vec![0; 1_023])).map(|entries| entries.len()), Ok(1_023));
+        assert_eq!(require_answer("s", Some(vec![0; 1_023])).map(|entries| entries.len()), Ok(1_023));
         for answer in [Some(vec![0; 1_024]), None] {
-            let error = require_whole("s", answer).expect_err("it may be cut");
+            let error = require_answer("s", answer).expect_err("it may be cut");
             assert!(error.to_string().starts_with("the list of s may be cut: the node "), "{error}");
         }
     }

@@ -30,4 +30,4 @@ pub use node_dispute::HistoryDispute;
 pub use node_selection::ConfirmedHeight;
 pub use pruning::KeptPart;
 pub use upstream_error::{JsonDocument, UpstreamError, UpstreamKind, UpstreamResponse};
-pub use whole_lists::{LIST_LIMIT, require_whole};
+pub use whole_lists::{CutList, LIST_LIMIT, require_whole};

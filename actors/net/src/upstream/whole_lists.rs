@@ -14,17 +14,37 @@ pub const LIST_LIMIT: u32 = 1_024;
 /// Pages of participants that are read of one list.
 const MAX_PAGES: usize = 256;
 
+/// A list of a node that may lack entries.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the list of {subject} may be cut: {reason}")]
+pub struct CutList {
+    subject: String,
+    reason: String,
+}
+
+impl CutList {
+    /// Names the list, and the reason why it may be cut.
+    pub fn new(subject: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { subject: subject.into(), reason: reason.into() }
+    }
+
+    fn at_the_limit(subject: impl Into<String>) -> Self {
+        Self::new(subject, format!("the node gives {LIST_LIMIT} entries at most"))
+    }
+}
+
+impl From<CutList> for NodeClientError {
+    fn from(error: CutList) -> Self {
+        Self::unreadable(error.to_string())
+    }
+}
+
 /// Returns the entries of a list without pages.
 ///
 /// # Errors
 /// When the list is as long as a node gives, so that it may be cut.
-pub fn require_whole<T>(path: &str, entries: Vec<T>) -> Result<Vec<T>, NodeClientError> {
-    if entries.len() < LIST_LIMIT as usize { Ok(entries) } else { Err(cut_list(path)) }
-}
-
-fn cut_list(path: &str) -> NodeClientError {
-    let reason = format!("{path}: the node gives at most {LIST_LIMIT} entries, so that the list may be cut");
-    NodeClientError::unreadable(reason)
+pub fn require_whole<T>(subject: &str, entries: Vec<T>) -> Result<Vec<T>, CutList> {
+    if entries.len() < LIST_LIMIT as usize { Ok(entries) } else { Err(CutList::at_the_limit(subject)) }
 }
 
 /// The page after a page of participants.
@@ -75,7 +95,7 @@ impl NodeClient {
                 NextPage::Unreachable => break,
             }
         }
-        Err(cut_list(path))
+        Err(CutList::at_the_limit(path).into())
     }
 }
 
@@ -103,6 +123,8 @@ mod tests {
         ] {
             assert_eq!(next_page(&page, begins_at), expected, "{} from {begins_at:?}", page.len());
         }
-        assert!(require_whole("/p", vec![0; 1_023]).is_ok() && require_whole("/p", vec![0; 1_024]).is_err());
+        assert!(require_whole("/p", vec![0; 1_023]).is_ok());
+        let error = require_whole("/p", vec![0; 1_024]).expect_err("it may be cut").to_string();
+        assert_eq!(error, "the list of /p may be cut: the node gives 1024 entries at most");
     }
 }

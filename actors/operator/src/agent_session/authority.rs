@@ -57,7 +57,8 @@ impl AgentAuthority {
                 response_max_size: LIST_LIMIT,
             };
             let found: QueryListVsOperatorAuthorizationsResponse = self.node.query(&path, &request, 0).await?;
-            let authorizations = require_whole(&path, found.vs_operator_authorizations)?;
+            let authorizations =
+                require_whole(&path, found.vs_operator_authorizations).map_err(NodeClientError::from)?;
             if is_authorized(self.corporation_id, &vs_operator, &participants, &authorizations) {
                 return Ok(());
             }

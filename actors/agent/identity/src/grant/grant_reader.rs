@@ -113,7 +113,7 @@ pub(crate) async fn read_authorizations(
     };
     let path = chain.registry.namespace().query_path("de", "ListVSOperatorAuthorizations");
     let found: QueryListVsOperatorAuthorizationsResponse = node.query(&path, &request, 0).await?;
-    require_whole(&path, found.vs_operator_authorizations)
+    Ok(require_whole(&path, found.vs_operator_authorizations)?)
 }
 
 /// Reads the account of a corporation; empty when the node knows no such corporation.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use prost_types::Timestamp;
 use svc_agent_core::grant::AgentAccount;
 use svc_agent_store::{CredentialKind, CredentialState, StoredCredential};
-use svc_net::upstream::{LIST_LIMIT, require_whole};
+use svc_net::upstream::{LIST_LIMIT, NodeClientError, require_whole};
 use svc_pipeline::{FeeBudget, query_account, query_balance, query_fee_allowance};
 use svc_trust::EssentialCredential;
 use svc_wire::proto::svc::{
@@ -139,7 +139,7 @@ impl SetupSource<'_> {
         let rpc = ("de", "ListOperatorAuthorizations");
         let operators: QueryListOperatorAuthorizationsResponse = self.registry().query(rpc, &request).await?;
         let path = chain.registry.namespace().query_path(rpc.0, rpc.1);
-        let operators = require_whole(&path, operators.operator_authorizations)?;
+        let operators = require_whole(&path, operators.operator_authorizations).map_err(NodeClientError::from)?;
         let operators = operators.into_iter().filter(|one| one.operator == address);
         let corporation = read_corporation_account(node, chain, self.corporation_id()).await?;
         let has_allowance = if records.is_empty() {
