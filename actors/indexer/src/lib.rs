@@ -41,6 +41,7 @@ mod ingest;
 mod pace;
 mod projection;
 mod read;
+mod start_height;
 mod store;
 mod trust;
 
@@ -57,6 +58,7 @@ pub use hub::{
 pub use ingest::{IndexDifference, Verification};
 pub use pace::AnnouncedInterval;
 pub use read::{IndexReader, MAX_BODY_BYTES, ReadAnswer, ReadArguments, ReadError, openapi, read_endpoints};
+pub use start_height::StartHeight;
 pub use store::{Checkpoint, IndexStoreError, TrustSource};
 pub use svc_trust::EssentialSchemas;
 pub use trust::TrustConfig;

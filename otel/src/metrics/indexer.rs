@@ -116,6 +116,16 @@ pub fn record_indexer_failure(stage: BlockStage) {
     .increment([("stage", stage.as_str())]);
 }
 
+/// Counts the entities of a page of the first state of an index.
+pub fn record_start_page(entries: usize) {
+    instrument!(
+        Counter,
+        "svc_indexer_start_entities_total",
+        "Entities and votes of the first state of the index that are written, page by page."
+    )
+    .add(u64::try_from(entries).unwrap_or(u64::MAX), []);
+}
+
 /// Records the height that is written, the node's height, and the time since the indexer last had all blocks or wrote a new one.
 pub fn record_indexer_progress(height: u64, tip: u64, idle: Duration) {
     instrument!(Gauge, "svc_indexer_block_height", "Newest height the indexer has written.").set(height, []);

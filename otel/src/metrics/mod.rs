@@ -32,7 +32,7 @@ pub use devnet::record_devnet_block;
 pub use indexer::{
     BlockStage, SubscriptionStream, TrustOutcome, TryOutcome, record_block_age, record_indexer_events,
     record_indexer_failure, record_indexer_progress, record_indexer_read, record_indexer_stage, record_nodes_away,
-    record_open_evaluations, record_other_histories, record_subscriber_close, record_subscribers,
+    record_open_evaluations, record_other_histories, record_start_page, record_subscriber_close, record_subscribers,
     record_trust_evaluation, record_trust_height, record_trust_try,
 };
 pub use mcp::{record_bootstrap, record_peer_token, record_tool_call, record_tools_advertised};

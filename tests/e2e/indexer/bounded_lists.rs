@@ -14,7 +14,7 @@ use crate::e2e::harness::poll_until;
 const GAP: u64 = 5_000;
 
 /// A store in a file, for a chain.
-fn config_of(other: &Devnet, directory: &TempDir, name: &str) -> IndexerConfig {
+pub fn config_of(other: &Devnet, directory: &TempDir, name: &str) -> IndexerConfig {
     let database = format!("sqlite://{}?mode=rwc", directory.path().join(name).display());
     IndexerConfig::new(other.node.origin(), database)
 }
@@ -62,7 +62,7 @@ async fn authorizations_behind_a_gap_of_ids_are_in_every_index() {
 }
 
 /// A chain whose genesis has copies of its session, changed at these seconds.
-async fn chain_with_sessions(document: &Value, seconds: impl Iterator<Item = u32>) -> Devnet {
+pub async fn chain_with_sessions(document: &Value, seconds: impl Iterator<Item = u32>) -> Devnet {
     let mut document = document.clone();
     let sessions = document["app_state"]["pp"]["participant_sessions"].as_array_mut().expect("sessions");
     let one = sessions.first().expect("a session").clone();

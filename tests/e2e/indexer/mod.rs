@@ -20,6 +20,7 @@ mod read_shapes;
 mod request_bodies;
 mod silent_nodes;
 mod start_height;
+mod start_in_pages;
 mod subscription;
 mod trqp;
 mod trust_patience;

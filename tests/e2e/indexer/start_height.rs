@@ -49,7 +49,7 @@ async fn an_indexer_that_starts_late_has_the_earlier_entities() {
 }
 
 /// A process that ends with its test.
-struct ChildGuard(std::process::Child);
+pub struct ChildGuard(pub std::process::Child);
 
 impl Drop for ChildGuard {
     fn drop(&mut self) {

@@ -49,8 +49,11 @@ struct TrustStreamServer {
 }
 
 async fn serve(node: &str, places: usize) -> TrustStreamServer {
-    let settings =
-        HubSettings { block_interval: Duration::from_millis(100).into(), first_height: 1, max_buffered_bytes: 1 << 20 };
+    let settings = HubSettings {
+        block_interval: Duration::from_millis(100).into(),
+        first_height: 1.into(),
+        max_buffered_bytes: 1 << 20,
+    };
     let (hub, child) = HubHandle::child_spec(TrustTopic::new(NineBlockSource), settings);
     let supervisor = Supervisor::new("trust");
     supervisor.start(SupervisorSpec::one_for_one(vec![child])).await.expect("starts");

@@ -136,6 +136,27 @@ impl BlockFacts {
     }
 }
 
+impl BlockFacts {
+    /// Returns the facts for entities and votes of the state after the block, those of earlier blocks too. An entity that the block itself
+    /// has changed keeps its causes; a vote of the block comes with its message.
+    pub fn of_state(&self, entities: impl IntoIterator<Item = EntityRef>, votes: Vec<VoteRecord>, cause: &str) -> Self {
+        let earlier = || vec![ChangeCause { message: cause.to_owned(), account: None }];
+        let with_causes = |entity: EntityRef| {
+            let causes = self.entities.get(&entity).cloned().unwrap_or_else(earlier);
+            (entity, causes)
+        };
+        let is_known =
+            |vote: &VoteRecord| self.votes.iter().any(|own| own.proposal == vote.proposal && own.voter == vote.voter);
+        Self {
+            entities: entities.into_iter().map(with_causes).collect(),
+            votes: votes.into_iter().filter(|vote| !is_known(vote)).collect(),
+            unresolved: Vec::new(),
+            executed_proposals: Vec::new(),
+            ..self.clone()
+        }
+    }
+}
+
 /// Removes the quotes of a typed attribute, which is JSON: `"7"` with its quotes.
 fn strip_quotes(value: &str) -> &str {
     value.trim_matches('"')

@@ -22,6 +22,7 @@ use crate::{
     ingest::{DigestLookup, NodeReader},
     pace::{AnnouncedInterval, PACE_BLOCKS},
     read::{IndexReader, ReadSubject},
+    start_height::StartHeight,
     store::IndexStore,
     trust::{self, DidEvaluator, TrustEvaluatorHandle},
 };
@@ -81,14 +82,16 @@ impl Indexer {
         if !is_other_history {
             assert_complete(source, &store, checkpoint, status.sync_info.latest_block_height).await?;
         }
-        let start_height = find_first_height(&config, &node, checkpoint, &status.sync_info).await?;
+        let begun = store.stored_start().await?.map(|start| start.height);
+        let start_height = find_first_height(&config, &node, (checkpoint, begun), &status.sync_info).await?;
+        let start_height = StartHeight::from(start_height);
 
         let interval = AnnouncedInterval::new(config.block_interval);
         let newest_times = store.list_block_times(checkpoint.saturating_sub(PACE_BLOCKS as u64), checkpoint).await?;
         interval.record_blocks(newest_times.into_values());
         let settings = HubSettings {
             block_interval: interval.clone(),
-            first_height: start_height,
+            first_height: start_height.clone(),
             max_buffered_bytes: config.max_buffered_bytes,
         };
         let (hub, hub_child) = HubHandle::child_spec(BlockTopic(store.clone()), settings.clone());
@@ -103,7 +106,7 @@ impl Indexer {
             wait_limit: config.trust.wait_limit,
             block_interval: interval.clone(),
             live_height: status.sync_info.latest_block_height,
-            start_height,
+            start_height: start_height.clone(),
         };
         let follower = FollowerHandle::new();
         let last_error = RetainedState::new(None);
@@ -116,6 +119,7 @@ impl Indexer {
             hub: hub.clone(),
             trust_evaluator: trust_evaluator.clone(),
             start_height,
+            is_start_configured: config.start_height.is_some(),
             block_interval: interval,
             least_patience: LEAST_PATIENCE,
             last_error: last_error.clone(),

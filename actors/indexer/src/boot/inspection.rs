@@ -47,7 +47,7 @@ pub async fn check_start(config: &IndexerConfig) -> Result<StartCheck, IndexerEr
     let status = node.status().await?;
     bond_denom(&node).await?;
     let oldest_state = node.oldest_height(KeptPart::BlockAndState).await?;
-    let start = find_first_height(config, &node, 0, &status.sync_info).await?;
+    let start = find_first_height(config, &node, (0, None), &status.sync_info).await?;
     let mut missing = Vec::new();
     if start > 1 {
         missing.push(format!("versions, events, activity and statistics of the heights below {start}"));

@@ -9,7 +9,7 @@ use svc_wire::{
 use super::{config::IndexerConfig, error::IndexerError};
 use crate::{
     follower::NodeHistories,
-    ingest::{NodeReader, PrunedHeight, find_missing_corporation},
+    ingest::{NodeReader, PrunedHeight, find_missing_corporation, start_of_empty_store},
     store::IndexStore,
 };
 
@@ -22,22 +22,23 @@ pub async fn bond_denom(node: &NodeClient) -> Result<String, IndexerError> {
     denom.ok_or(IndexerError::MissingBondDenom)
 }
 
-/// Part of the heights with state that an empty store does not begin with, and most of them: a node that prunes would lose the state of
-/// the first block while it is read.
-const MARGIN_DIVISOR: u64 = 10;
-const MAX_MARGIN: u64 = 1_000;
-
-/// Returns the next height to index: the one after `checkpoint`, or the start of an empty store. Fails when no node has that start.
+/// Returns the next height to index: the one after `checkpoint`, or the start of an empty store, which goes on where it was begun while a
+/// node has that height. Fails when no node has that start.
 pub async fn find_first_height(
     config: &IndexerConfig,
     node: &NodeClient,
-    checkpoint: u64,
+    (checkpoint, begun): (u64, Option<u64>),
     sync: &SyncInfo,
 ) -> Result<u64, IndexerError> {
     let newest = sync.latest_block_height;
     if checkpoint > 0 {
         // Blocks that change nothing need no state, so that only the follower can say whether the store can go on.
         return Ok(checkpoint + 1);
+    }
+    if let Some(begun) = begun.filter(|begun| config.start_height.is_none_or(|wanted| wanted == *begun))
+        && node.any_has(KeptPart::BlockAndState, begun).await?
+    {
+        return Ok(begun);
     }
     if let Some(wanted) = config.start_height
         && (wanted > newest || node.any_has(KeptPart::BlockAndState, wanted).await?)
@@ -58,12 +59,6 @@ pub async fn find_first_height(
         );
     }
     Ok(start)
-}
-
-fn start_of_empty_store(oldest: u64, newest: u64) -> u64 {
-    // A node whose oldest height is not the first prunes, blocks or state, and goes on with it.
-    let margin = if oldest > 1 { (newest.saturating_sub(oldest) / MARGIN_DIVISOR).min(MAX_MARGIN) } else { 0 };
-    oldest + margin
 }
 
 /// Fails when no node has the history of the store, and one has another.
@@ -94,29 +89,4 @@ pub async fn assert_complete(
         }
     }
     Ok(store.mark_complete().await?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_empty_store_begins_where_state_is_left_long_enough_to_be_read() {
-        for (oldest, newest, start) in
-            [(1, 1, 1), (1, 900, 1), (50, 900, 135), (51, 100, 55), (500_000, 900_000, 501_000), (7, 7, 7)]
-        {
-            assert_eq!(start_of_empty_store(oldest, newest), start, "{oldest} {newest}");
-        }
-    }
-
-    #[test]
-    fn a_pruned_height_is_an_error_with_the_oldest_height_and_the_choices() {
-        let words = |is_empty| PrunedHeight { wanted: 7, oldest: 50, is_empty }.to_string();
-        assert_eq!(
-            words(true),
-            "no node has block 7 with its state any more, the oldest that one has is 50: start there, or add a node to SVC_RPC \
-             that has it"
-        );
-        assert!(words(false).ends_with("add an archive node to SVC_RPC, or use a new database"));
-    }
 }

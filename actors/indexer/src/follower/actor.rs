@@ -5,26 +5,24 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
-    upstream::{BlockHead, ConfirmedHeight, NodeClientError},
+    upstream::{BlockHead, ConfirmedHeight},
     websocket::{LinkConfig, LinkEvent, WebSocketLink},
 };
 use svc_otel::metrics::{self, BlockStage};
-use svc_wire::{comet_rpc::BlockResults, event_stream::BlockMessage, timestamp};
-use tokio::{
-    time::{Instant, sleep},
-    try_join,
-};
+use svc_wire::{event_stream::BlockMessage, timestamp};
+use tokio::time::Instant;
 
 use super::{
     Args, FollowerState, LastError, Msg,
     batch::write_blocks,
     core::{FollowerCore, FollowerEffect, HeaderStream, STATUS_POLL_INTERVAL, StatusPolls},
+    fetch::fetch_block,
     node_answers::{NodeSilence, StatedHeights, block_age},
     node_histories::{compare_status, settle_dispute},
 };
 use crate::{
-    block,
-    ingest::{FetchedBlock, HistoryMismatch, IngestError, NodeReader, discover_entities},
+    ingest::{FetchedBlock, HistoryMismatch, IngestError, start_of_empty_store},
+    store::IndexStoreError,
 };
 
 pub struct State {
@@ -55,9 +53,6 @@ pub struct Follower;
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// The same for a height that no node has any more, for a genesis that no node serves, and for a list that may be cut.
 const LONG_RETRY_DELAY: Duration = Duration::from_secs(5);
-/// Attempts to get the results of a block that is not executed yet, and the pause between two.
-const MAX_RESULT_ATTEMPTS: u32 = 3;
-const RESULT_PAUSE: Duration = Duration::from_millis(80);
 
 impl ActorBehaviour for Follower {
     const KIND: &'static str = "follower";
@@ -70,7 +65,7 @@ impl ActorBehaviour for Follower {
         let config = LinkConfig::with_endpoints("rpc", args.node.endpoints().clone(), "/websocket");
         let link = WebSocketLink::open(config, HeaderStream, context.mailbox(), Msg::Link);
         context.send_after(Duration::ZERO, Msg::PollStatus);
-        let mut core = FollowerCore::new(checkpoint.height.max(args.start_height.saturating_sub(1)));
+        let mut core = FollowerCore::new(checkpoint.height.max(args.start_height.get().saturating_sub(1)));
         // Until the nodes are compared with the store.
         core.stop();
         Ok(State {
@@ -113,6 +108,9 @@ impl ActorBehaviour for Follower {
             Msg::Fetched { generation, .. } if generation != state.core.generation() => Vec::new(),
             Msg::Fetched { height, result: Ok(fetched), .. } => state.core.block_fetched(height, Arc::new(*fetched)),
             Msg::Fetched { height, result: Err(error), .. } => {
+                if let Some(start) = state.later_start(&error) {
+                    return Err(state.begin_anew(start));
+                }
                 metrics::record_indexer_failure(BlockStage::Fetch);
                 state.record_failure(height, &error);
                 state.core.fetch_failed(height, needs_another_node(&error));
@@ -136,7 +134,14 @@ impl ActorBehaviour for Follower {
                         state.poll_status(context);
                         Vec::new()
                     }
+                    // The pages are not those that the block was fetched with: they are read again.
+                    Some(IngestError::Store(error @ IndexStoreError::StartMoved)) => {
+                        return Err(ActorFailure(error.to_string()));
+                    }
                     Some(error) => {
+                        if let Some(start) = state.later_start(&error) {
+                            return Err(state.begin_anew(start));
+                        }
                         metrics::record_indexer_failure(BlockStage::Write);
                         state.record_failure(state.core.committed() + 1, &error);
                         if needs_another_node(&error) {
@@ -146,6 +151,16 @@ impl ActorBehaviour for Follower {
                         Vec::new()
                     }
                 }
+            }
+            Msg::StartPageWritten { progress } => {
+                state.moved_at = Instant::now();
+                metrics::record_start_page(progress.entries);
+                tracing::debug!(
+                    pages = progress.pages,
+                    entries = progress.entries,
+                    "a page of the first entities is written"
+                );
+                Vec::new()
             }
             Msg::PollStatus => {
                 state.note_time();
@@ -186,6 +201,23 @@ fn needs_another_node(error: &IngestError) -> bool {
 }
 
 impl State {
+    /// Returns the height at which an empty store begins, where no node has the one that was chosen any more. A configured one stays.
+    fn later_start(&self, error: &IngestError) -> Option<u64> {
+        let IngestError::Pruned(pruned) = error else { return None };
+        let is_gone = pruned.is_empty && pruned.oldest > self.args.start_height.get();
+        (is_gone && !self.args.is_start_configured).then(|| start_of_empty_store(pruned.oldest, self.core.tip()))
+    }
+
+    /// Has every actor begin with another height. The entities that are written make way for those of that height.
+    fn begin_anew(&self, start: u64) -> ActorFailure {
+        let pruned = self.args.start_height.get();
+        tracing::warn!(start, pruned, "no node has the state of the first height any more: the index begins later");
+        self.args.start_height.move_to(start);
+        self.args.hub.restart();
+        self.args.trust_evaluator.restart();
+        ActorFailure(format!("the index begins with height {start}"))
+    }
+
     /// Hands blocks that are in the store to the hub and the trust evaluator.
     fn publish(&mut self, blocks: Vec<BlockMessage>) {
         let (Some(newest), tip) = (blocks.last().map(|block| block.block), self.core.tip()) else { return };
@@ -399,7 +431,10 @@ impl State {
                 let (has_successor, generation) = (height < self.core.tip(), self.core.generation());
                 context.spawn(async move {
                     let started = Instant::now();
-                    let fetched = fetch_block(&args, height, has_successor).await;
+                    let on_page = |progress| {
+                        mailbox.send(Msg::StartPageWritten { progress });
+                    };
+                    let fetched = fetch_block(&args, height, has_successor, &on_page).await;
                     metrics::record_indexer_stage(BlockStage::Fetch, started.elapsed());
                     mailbox.send(Msg::Fetched { height, generation, result: fetched.map(Box::new) });
                 });
@@ -412,45 +447,4 @@ impl State {
             }
         }
     }
-}
-
-/// Fetches a block, and the entities that it names. The error of a height that no node has any more names the choices that are left.
-async fn fetch_block(args: &Args, height: u64, has_successor: bool) -> Result<FetchedBlock, IngestError> {
-    match fetch_from_nodes(args, height, has_successor).await {
-        Err(IngestError::Node(error)) if error.is_pruned() => Err(args.pruned_height(height).await?.into()),
-        fetched => fetched,
-    }
-}
-
-/// The results of a block come some milliseconds after the block.
-async fn fetch_results(args: &Args, height: u64) -> Result<BlockResults, NodeClientError> {
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        match args.node.read_at_any(|node| async move { node.block_results(height).await }).await {
-            Err(error) if error.has_no_results() && attempts < MAX_RESULT_ATTEMPTS => sleep(RESULT_PAUSE).await,
-            results => return results,
-        }
-    }
-}
-
-/// The results of a block with a successor are there; those of the newest one are asked for after the block.
-async fn fetch_from_nodes(args: &Args, height: u64, has_successor: bool) -> Result<FetchedBlock, IngestError> {
-    let block = args.node.read_at_any(|node| async move { Ok((node.origin().to_owned(), node.block(height).await?)) });
-    let results = fetch_results(args, height);
-    let ((origin, block), results) =
-        if has_successor { try_join!(block, results)? } else { (block.await?, results.await?) };
-    let mut facts =
-        block::decode_block(&block, &results, &args.known_messages).ok_or(IngestError::InvalidBlockTime(height))?;
-    let registry = args.messages.get();
-    let reader = NodeReader { node: &args.node, registry: &registry };
-    // An empty store needs the entities of earlier blocks, or of the genesis.
-    if height == args.start_height && args.store.checkpoint().await?.height == 0 {
-        discover_entities(reader, &mut facts).await?;
-    }
-    if args.messages.reads_params(height) {
-        facts.record_upgrade(args.messages.has_spend_cycles());
-    }
-    let readings = reader.read_entities(facts.entities.keys().cloned().collect(), height).await?;
-    Ok(FetchedBlock { origin, facts, readings })
 }

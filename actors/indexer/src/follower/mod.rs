@@ -18,6 +18,7 @@
 mod actor;
 mod batch;
 mod core;
+mod fetch;
 mod node_answers;
 mod node_histories;
 mod node_messages;
@@ -36,8 +37,9 @@ use svc_wire::event_stream::BlockMessage;
 use crate::{
     block::KnownMessages,
     hub::HubHandle,
-    ingest::{FetchedBlock, HistoryMismatch, IngestError, PrunedHeight},
+    ingest::{FetchedBlock, HistoryMismatch, IngestError, PrunedHeight, StartProgress},
     pace::AnnouncedInterval,
+    start_height::StartHeight,
     store::IndexStore,
     trust::TrustEvaluatorHandle,
 };
@@ -105,7 +107,9 @@ pub struct Args {
     pub hub: HubHandle,
     pub trust_evaluator: TrustEvaluatorHandle,
     /// First height to write when the store is empty.
-    pub start_height: u64,
+    pub start_height: StartHeight,
+    /// Whether the configuration names it: else a later one takes its place when no node has it any more.
+    pub is_start_configured: bool,
     /// The time between blocks.
     pub block_interval: AnnouncedInterval,
     /// Least time without a new block, or without an answer of any node, after which the follower does not count as running.
@@ -150,6 +154,8 @@ pub enum Msg {
     HistoriesCompared { stop: Option<HistoryMismatch>, is_new: bool },
     /// The fetch of a block ended.
     Fetched { height: u64, generation: u64, result: Result<Box<FetchedBlock>, IngestError> },
+    /// A page of the first entities of an empty store is written.
+    StartPageWritten { progress: StartProgress },
     /// The write of the current blocks ended: those that are in the store, and the failure of the next one.
     Written { blocks: Vec<BlockMessage>, error: Option<IngestError> },
     /// The next poll of the node's status is due.
@@ -158,4 +164,14 @@ pub enum Msg {
     Retry,
 }
 
-impl_actor_message!(Msg { Link, StatusRead, StatusFailed, HistoriesCompared, Fetched, Written, PollStatus, Retry });
+impl_actor_message!(Msg {
+    Link,
+    StatusRead,
+    StatusFailed,
+    HistoriesCompared,
+    Fetched,
+    StartPageWritten,
+    Written,
+    PollStatus,
+    Retry
+});

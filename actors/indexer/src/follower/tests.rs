@@ -203,7 +203,8 @@ struct FollowerFixture {
 async fn start_follower(node: &FakeNode) -> FollowerFixture {
     let store = IndexStore::open("sqlite::memory:", "c").await.expect("opens");
     let block_interval = Duration::from_millis(100);
-    let settings = HubSettings { block_interval: block_interval.into(), first_height: 1, max_buffered_bytes: 1 << 20 };
+    let settings =
+        HubSettings { block_interval: block_interval.into(), first_height: 1.into(), max_buffered_bytes: 1 << 20 };
     let (hub, hub_child) = HubHandle::child_spec(BlockTopic(store.clone()), settings);
     let follower = FollowerHandle::new();
     let namespace = Namespace::compiled();
@@ -218,7 +219,8 @@ async fn start_follower(node: &FakeNode) -> FollowerFixture {
         trust_evaluator: TrustEvaluatorHandle::new(),
         block_interval: block_interval.into(),
         least_patience: AWAY_AFTER,
-        start_height: 1,
+        start_height: 1.into(),
+        is_start_configured: false,
         last_error: RetainedState::new(None),
     };
     let supervisor = Supervisor::new("test");

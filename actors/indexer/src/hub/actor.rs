@@ -54,7 +54,7 @@ impl<T: HubTopic> ActorBehaviour for Hub<T> {
             block_time: iso_millis(checkpoint.time),
             connections: HashMap::new(),
             subscriptions: SubscriptionIndex::default(),
-            blocks: BlockSequence::new(checkpoint.height.max(settings.first_height.saturating_sub(1))),
+            blocks: BlockSequence::new(checkpoint.height.max(settings.first_height.get().saturating_sub(1))),
         })
     }
 
@@ -67,6 +67,7 @@ impl<T: HubTopic> ActorBehaviour for Hub<T> {
                 state.publish_pending(context);
             }
             Msg::BlocksLoaded { result } => state.accept_loaded(context, result),
+            Msg::Restart => return Err(ActorFailure("the stream begins with another height".to_owned())),
             Msg::RetryLoad => state.publish_pending(context),
             Msg::Join { reply } => {
                 let connection = state.args.next_connection.fetch_add(1, Ordering::Relaxed);

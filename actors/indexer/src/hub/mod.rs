@@ -26,7 +26,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 
 use svc_kit::{AskError, Handle, ReplyPort, impl_actor_message, supervision::ChildSpec};
 
-use crate::pace::AnnouncedInterval;
+use crate::{pace::AnnouncedInterval, start_height::StartHeight};
 use actor::Hub;
 pub use connection::{FrameReceiver, HubConnection};
 pub use control_message::{ControlMessage, MAX_CONTROL_MESSAGE_BYTES};
@@ -39,7 +39,7 @@ pub struct HubSettings {
     /// Time between blocks, which `ready` announces to subscribers.
     pub block_interval: AnnouncedInterval,
     /// First height of the stream while the store is empty.
-    pub first_height: u64,
+    pub first_height: StartHeight,
     /// Bytes that may wait for one connection.
     pub max_buffered_bytes: usize,
 }
@@ -72,6 +72,12 @@ impl<T: HubTopic> HubHandle<T> {
     /// Publishes blocks that are in the store, in order. Fails when the hub is not running or its mailbox is full.
     pub fn publish_blocks(&self, blocks: Vec<T::Block>) -> Result<(), AskError> {
         self.0.tell(Msg::BlocksStored { blocks: blocks.into_iter().map(Arc::new).collect() })
+    }
+
+    /// Has the hub begin with another first height. It closes every connection: `ready` has promised the height of before.
+    pub fn restart(&self) {
+        // A hub that is down begins with that height anyway.
+        self.0.notify(Msg::Restart);
     }
 
     /// Opens a connection, with `ready` in its queue. Fails when the hub does not answer.
@@ -108,6 +114,8 @@ pub enum Msg<T: HubTopic> {
     BlocksStored { blocks: Vec<Arc<T::Block>> },
     /// The load of missing blocks from the store ended.
     BlocksLoaded { result: Result<Vec<T::Block>, String> },
+    /// The empty store begins with another height.
+    Restart,
     /// The delay after a failed load is over.
     RetryLoad,
     /// A client opens a connection.
@@ -118,4 +126,4 @@ pub enum Msg<T: HubTopic> {
     Leave { connection: u64 },
 }
 
-impl_actor_message!(Msg<T: HubTopic> { BlocksStored, BlocksLoaded, RetryLoad, Join, Control, Leave });
+impl_actor_message!(Msg<T: HubTopic> { BlocksStored, BlocksLoaded, Restart, RetryLoad, Join, Control, Leave });

@@ -35,19 +35,24 @@ pub struct BlockIngester<'a> {
     pub known_messages: &'a KnownMessages,
 }
 
+/// Cause of the rows of a first state.
+pub const START: &str = "Start";
+
 impl BlockIngester<'_> {
     /// Returns all rows of a block. Fails when the node or the store fails.
     pub async fn ingest(&self, fetched: &FetchedBlock) -> Result<BlockWrite, IngestError> {
         let mut facts = fetched.facts.clone();
         let height = facts.height;
         let checkpoint = self.checkpoint;
+        let is_first = checkpoint.height == 0;
         // The first block has no predecessor, so its own time stands for the time before it.
-        let before = if checkpoint.height == 0 { facts.time } else { checkpoint.time };
+        let before = if is_first { facts.time } else { checkpoint.time };
         let mut view = RegistryView::new(self.store, self.cache, height);
-        if checkpoint.height == 0 {
-            facts.record_params("Start");
+        if is_first {
+            self.forget_written(&view, &mut facts, &fetched.readings).await?;
+            facts.record_params(START);
         }
-        let due = match checkpoint.height > 0 && self.may_be_due {
+        let due = match !is_first && self.may_be_due {
             true => self.store.list_due(before, facts.time).await?,
             false => Vec::new(),
         };
@@ -76,16 +81,55 @@ impl BlockIngester<'_> {
         let is_participant = |due: &DueEntity| (due.kind == EntityKind::Participant).then_some(due.id);
         let due_participants: Vec<u64> = due.iter().filter_map(is_participant).collect();
         let times = BlockTimes { previous: before, current: facts.time };
+        // The measures of a page have everything of its entities.
+        let is_counted = |step: &EntityTransition| is_first && step.before.is_some();
+        let (counted, counting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut view.transitions).into_iter().partition(is_counted);
+        view.transitions = counting;
         let deltas = stats_deltas::compute_deltas(&view, &facts, times, &due_participants).await?;
-        let all = &view.transitions;
-        let activity = all.iter().flat_map(transitions::entity_activity).collect();
-        let schedule = all.iter().flat_map(|step| transitions::scheduled_changes(step, facts.time)).collect();
-        let is_change =
-            |step: &EntityTransition| !transitions::is_unchanged(step) || transitions::is_used_allowance(step);
-        let changed = view.transitions.into_iter().filter(is_change);
-        let changes = changed.map(|step| transitions::stamp_modified(step.change, facts.time)).collect();
-        let hash = Some(facts.hash);
-        Ok(BlockWrite { height, time: facts.time, hash, changes, events, activity, deltas, schedule })
+        view.transitions.extend(counted);
+        let write = transitions::build_rows(view.transitions, &facts, deltas);
+        Ok(BlockWrite { hash: Some(facts.hash), events, ..write })
+    }
+
+    /// Returns the rows of a page of the first state, which belongs to the first block: entities with their causes in the facts, and votes.
+    /// An entity that the store has already is left out.
+    pub async fn ingest_page(
+        &self,
+        facts: &BlockFacts,
+        readings: &BTreeMap<EntityRef, EntityReading>,
+    ) -> Result<BlockWrite, IngestError> {
+        let mut view = RegistryView::new(self.store, self.cache, facts.height);
+        for (entity, causes) in &facts.entities {
+            let Some(reading) = readings.get(entity) else { continue };
+            if let Some((change, None)) = self.build_change(&view, facts, reading).await? {
+                view.transitions.push(EntityTransition { change, before: None, causes: causes.clone() });
+            }
+        }
+        self.complete_transitions(&mut view, facts).await?;
+        self.add_framework_versions(&mut view).await?;
+        let times = BlockTimes { previous: facts.time, current: facts.time };
+        let deltas = stats_deltas::compute_deltas(&view, facts, times, &[]).await?;
+        Ok(transitions::build_rows(view.transitions, facts, deltas))
+    }
+
+    /// Removes the entities that the pages of the first state have written.
+    async fn forget_written(
+        &self,
+        view: &RegistryView<'_>,
+        facts: &mut BlockFacts,
+        readings: &BTreeMap<EntityRef, EntityReading>,
+    ) -> Result<(), IngestError> {
+        for (entity, causes) in std::mem::take(&mut facts.entities) {
+            let change = match readings.get(&entity) {
+                Some(reading) => self.build_change(view, facts, reading).await?,
+                None => None,
+            };
+            if change.is_none_or(|(_, before)| before.is_none()) {
+                facts.entities.insert(entity, causes);
+            }
+        }
+        Ok(())
     }
 
     /// Records the messages of proposals that were executed with success, as if they were messages of the block. A council may change

@@ -43,6 +43,16 @@ pub enum EntityReading {
     Allowance { granter: String, grantee: String, allowance: Option<Any> },
 }
 
+impl EntityReading {
+    /// Whether the node has the entity.
+    pub fn is_there(&self) -> bool {
+        match self {
+            Self::Change(change) => change.body.is_some(),
+            Self::Allowance { allowance, .. } => allowance.is_some(),
+        }
+    }
+}
+
 /// Reads of one block that run at once.
 const READ_CONCURRENCY: usize = 8;
 

@@ -4,11 +4,21 @@ use serde_json::Value;
 
 use super::registry_view::EntityTransition;
 use crate::{
-    block::ChangeCause,
-    derive::participant,
+    block::{BlockFacts, ChangeCause},
+    derive::{participant, stats::StatsDeltas},
     projection,
-    store::{EntityActivity, EntityChange, EntityKind, ScheduledChange, iso_millis},
+    store::{BlockWrite, EntityActivity, EntityChange, EntityKind, ScheduledChange, iso_millis},
 };
+
+/// Returns the rows of the transitions of a block, without its events and its hash.
+pub fn build_rows(steps: Vec<EntityTransition>, facts: &BlockFacts, deltas: StatsDeltas) -> BlockWrite {
+    let activity = steps.iter().flat_map(entity_activity).collect();
+    let schedule = steps.iter().flat_map(|step| scheduled_changes(step, facts.time)).collect();
+    let is_change = |step: &EntityTransition| !is_unchanged(step) || is_used_allowance(step);
+    let changed = steps.into_iter().filter(is_change);
+    let changes = changed.map(|step| stamp_modified(step.change, facts.time)).collect();
+    BlockWrite { height: facts.height, time: facts.time, changes, activity, deltas, schedule, ..BlockWrite::default() }
+}
 
 /// Returns the rows of the activity log, one for each message. The last row holds all changes of the block.
 pub fn entity_activity(step: &EntityTransition) -> Vec<EntityActivity> {

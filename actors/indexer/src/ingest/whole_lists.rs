@@ -74,42 +74,36 @@ fn next_sessions(times: &[Option<i128>]) -> NextSessions {
 /// The subject of errors about lists of sessions.
 const SESSIONS: &str = "participant sessions";
 
-/// Lists the sessions. The node lists them by the time of their last change, strictly after an instant.
-pub async fn list_sessions(source: NodeReader<'_>, height: u64) -> Result<Vec<EntityRef>, IngestError> {
-    let mut found: BTreeSet<String> = BTreeSet::new();
-    let mut modified_after = None;
-    loop {
-        let request = pp_pb::QueryListParticipantSessionsRequest {
-            modified_after: modified_after.map(timestamp::from_unix_nanos),
-            response_max_size: LIST_LIMIT,
-        };
-        let reply: Option<pp_pb::QueryListParticipantSessionsResponse> =
-            source.query_module("pp", "ListParticipantSessions", &request, height).await?;
-        let page = reply.ok_or_else(|| CutList::new(SESSIONS, "the node has no such list"))?.participant_sessions;
-        let times: Vec<_> = page.iter().map(|one| one.modified.as_ref().map(timestamp::unix_nanos)).collect();
-        let mut ids = page.into_iter().map(|one| one.id);
-        modified_after = match next_sessions(&times) {
-            NextSessions::End => {
-                found.extend(ids);
-                return Ok(found.into_iter().map(EntityRef::Session).collect());
+/// Lists sessions whose last change is after an instant, nanoseconds since the epoch, and returns the instant after which the next ones
+/// are, with some of these again. The node lists them by the time of their last change.
+pub async fn list_sessions(
+    source: NodeReader<'_>,
+    after: Option<i128>,
+    height: u64,
+) -> Result<(BTreeSet<String>, Option<i128>), IngestError> {
+    let request = pp_pb::QueryListParticipantSessionsRequest {
+        modified_after: after.map(timestamp::from_unix_nanos),
+        response_max_size: LIST_LIMIT,
+    };
+    let reply: Option<pp_pb::QueryListParticipantSessionsResponse> =
+        source.query_module("pp", "ListParticipantSessions", &request, height).await?;
+    let page = reply.ok_or_else(|| CutList::new(SESSIONS, "the node has no such list"))?.participant_sessions;
+    let times: Vec<_> = page.iter().map(|one| one.modified.as_ref().map(timestamp::unix_nanos)).collect();
+    let ids: BTreeSet<String> = page.into_iter().map(|one| one.id).collect();
+    match next_sessions(&times) {
+        NextSessions::End => Ok((ids, None)),
+        NextSessions::After(instant) if after.is_none_or(|before| before < instant) => Ok((ids, Some(instant))),
+        NextSessions::BlockOf(instant) => {
+            let of_block = sessions_of_instant(source, instant, height).await?;
+            if let Some(unknown) = ids.difference(&of_block).next() {
+                let reason = format!("session {unknown} is in no event of the block of its last change");
+                return Err(CutList::new(SESSIONS, reason).into());
             }
-            NextSessions::After(instant) if modified_after.is_none_or(|before| before < instant) => {
-                found.extend(ids);
-                Some(instant)
-            }
-            NextSessions::BlockOf(instant) => {
-                let of_block = sessions_of_instant(source, instant, height).await?;
-                if let Some(unknown) = ids.find(|id| !of_block.contains(id)) {
-                    let reason = format!("session {unknown} is in no event of the block of its last change");
-                    return Err(CutList::new(SESSIONS, reason).into());
-                }
-                found.extend(of_block);
-                Some(instant)
-            }
-            NextSessions::After(_) | NextSessions::Unordered => {
-                return Err(CutList::new(SESSIONS, "a page is not in the order of the changes").into());
-            }
-        };
+            Ok((of_block, Some(instant)))
+        }
+        NextSessions::After(_) | NextSessions::Unordered => {
+            Err(CutList::new(SESSIONS, "a page is not in the order of the changes").into())
+        }
     }
 }
 

@@ -11,6 +11,9 @@ pub enum IndexStoreError {
     /// A write failed, or the database has lost commits that it had acknowledged.
     #[error("database: {0}")]
     Write(#[from] StoreError),
+    /// The first state of the index was continued elsewhere, or begun with another block.
+    #[error("database: another process writes the first entities of this index")]
+    StartMoved,
     /// A read within a transaction has not ended when the transaction was to be committed.
     #[error("database: a transaction is still read")]
     Busy,

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::{chain::entity_kind::EntityKind, error::IndexStoreError};
 
-pub(super) const MIGRATIONS: [TableMigration; 7] = [
+pub(super) const MIGRATIONS: [TableMigration; 8] = [
     TableMigration { version: 1, name: "store", sql: include_str!("../../migrations/0001_store.sql") },
     TableMigration { version: 2, name: "block time", sql: include_str!("../../migrations/0002_block_time.sql") },
     TableMigration { version: 3, name: "trust", sql: include_str!("../../migrations/0003_trust.sql") },
@@ -20,6 +20,7 @@ pub(super) const MIGRATIONS: [TableMigration; 7] = [
     TableMigration { version: 5, name: "activity time", sql: include_str!("../../migrations/0005_activity_time.sql") },
     TableMigration { version: 6, name: "trust open", sql: include_str!("../../migrations/0006_trust_open.sql") },
     TableMigration { version: 7, name: "block hash", sql: include_str!("../../migrations/0007_block_hash.sql") },
+    TableMigration { version: 8, name: "bootstrap", sql: include_str!("../../migrations/0008_bootstrap.sql") },
 ];
 
 const SETTINGS: DatabaseSettings = DatabaseSettings {

@@ -17,6 +17,7 @@ mod trust;
 pub use chain::{
     activity::{EntityActivity, StoredActivity},
     block::{BlockWrite, Checkpoint, ScheduledChange, StoredBlock},
+    bootstrap::StoredStart,
     entity::{DueEntity, EntityChange, EntityFilter, IdRange, StoredEntity},
     entity_kind::EntityKind,
     event::{EventCursor, EventQuery, EventRoute, StoredEvent},

@@ -66,7 +66,7 @@ impl IndexStore {
     }
 }
 
-async fn remove_above(connection: &mut AnyConnection, height: u64) -> Result<(), IndexStoreError> {
+pub(super) async fn remove_above(connection: &mut AnyConnection, height: u64) -> Result<(), IndexStoreError> {
     for statement in REMOVALS {
         sqlx::query(statement).bind(to_column(height)).execute(&mut *connection).await?;
     }

@@ -73,7 +73,7 @@ impl ActorBehaviour for TrustEvaluator {
         let newest = store.checkpoint().await.map_err(failed)?.height;
         let height = match newest {
             // The first block of an empty store decides where the heights begin.
-            0 => args.start_height.saturating_sub(1),
+            0 => args.start_height.get().saturating_sub(1),
             _ => store.trust_checkpoint().await.map_err(failed)?.height,
         };
         let rows = store.list_open_evaluations().await.map_err(failed)?;
@@ -93,6 +93,10 @@ impl ActorBehaviour for TrustEvaluator {
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let effects = match message {
             Msg::BlockStored { height } => state.rounds.tip_seen(height),
+            Msg::Restart => {
+                state.args.hub.restart();
+                return Err(ActorFailure("the verdicts begin with another height".to_owned()));
+            }
             Msg::TriggersLoaded { result: Ok(triggers) } => {
                 state.triggers = triggers.into();
                 let last_change = state.triggers.registry_changes.keys().next_back().copied();

@@ -33,6 +33,7 @@ use svc_wire::trust_stream::RecordedTrustBlock;
 use crate::{
     hub::{HubHandle, TrustTopic},
     pace::AnnouncedInterval,
+    start_height::StartHeight,
     store::{IndexStore, IndexStoreError},
 };
 use actor::TrustEvaluator;
@@ -65,6 +66,12 @@ impl TrustEvaluatorHandle {
         // An evaluator that restarts reads the block checkpoint, and one with a full mailbox learns of the next block.
         self.0.notify(Msg::BlockStored { height });
     }
+
+    /// Has the evaluator and its hub begin with another first height.
+    pub fn restart(&self) {
+        // An evaluator that is down begins with that height anyway.
+        self.0.notify(Msg::Restart);
+    }
 }
 
 /// Arguments of the trust evaluator.
@@ -80,13 +87,15 @@ pub struct Args {
     /// First height at which DIDs are evaluated: the newest height of the node at the start.
     pub live_height: u64,
     /// First height of an empty store.
-    pub start_height: u64,
+    pub start_height: StartHeight,
 }
 
 /// Messages of the follower and of the evaluator's own tasks.
 pub enum Msg {
     /// A block is in the store.
     BlockStored { height: u64 },
+    /// The empty store begins with another height.
+    Restart,
     /// The load of the triggers of a round ended.
     TriggersLoaded { result: Result<Box<RoundTriggers>, IndexStoreError> },
     /// The evaluation of a DID ended.
@@ -105,6 +114,7 @@ pub enum Msg {
 
 impl_actor_message!(Msg {
     BlockStored,
+    Restart,
     TriggersLoaded,
     DidEvaluated,
     WaitExpired,

@@ -82,8 +82,11 @@ struct HubFixture {
 
 /// Starts a hub of the blocks in memory, with `max_buffered_bytes` for each connection.
 async fn hub(memory: &FakeTrustSource, start: u64, max_buffered_bytes: usize) -> HubFixture {
-    let settings =
-        HubSettings { block_interval: Duration::from_millis(100).into(), first_height: start, max_buffered_bytes };
+    let settings = HubSettings {
+        block_interval: Duration::from_millis(100).into(),
+        first_height: start.into(),
+        max_buffered_bytes,
+    };
     let (hub, child) = HubHandle::child_spec(TrustTopic::new(memory.clone()), settings);
     let supervisor = Supervisor::new("test");
     supervisor.start(SupervisorSpec::one_for_one(vec![child])).await.expect("starts");

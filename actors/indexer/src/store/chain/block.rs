@@ -7,7 +7,8 @@ use svc_wire::event_stream::IndexerEvent;
 use tokio::sync::Mutex;
 
 use super::{
-    activity::EntityActivity, block_transaction::BlockTransaction, entity::EntityChange, entity_kind::EntityKind,
+    activity::EntityActivity, block_transaction::BlockTransaction, bootstrap::end_start, entity::EntityChange,
+    entity_kind::EntityKind,
 };
 use crate::{
     derive::stats::StatsDeltas,
@@ -131,7 +132,7 @@ impl IndexStore {
     pub async fn begin_blocks(&self) -> Result<BlockBatch, IndexStoreError> {
         let mut transaction = self.writer.begin().await?;
         let newest = read_newest_block(&mut transaction).await?;
-        let transaction = Arc::new(Mutex::new(BlockTransaction::new(transaction)));
+        let transaction = Arc::new(Mutex::new(BlockTransaction::new(transaction, newest.place.height == 0)));
         let store = self.within(Arc::<Mutex<BlockTransaction>>::clone(&transaction));
         Ok(BlockBatch { store, transaction, newest })
     }
@@ -194,7 +195,12 @@ impl BlockBatch {
         if self.newest.place.height >= block.height {
             return Ok(false);
         }
-        self.transaction.lock().await.write(block).await?;
+        let mut transaction = self.transaction.lock().await;
+        if self.newest.place.height == 0 {
+            end_start(&mut transaction, block).await?;
+        }
+        transaction.write(block).await?;
+        drop(transaction);
         let place = Checkpoint { height: block.height, time: block.time };
         self.newest = StoredBlock { place, hash: block.hash.clone() };
         Ok(true)

@@ -63,10 +63,11 @@ impl OpenTransaction for BlockTransaction {
 }
 
 impl BlockTransaction {
-    pub fn new(transaction: StoreTransaction<Any>) -> Self {
+    /// Rows of `is_start`, the first block and the pages before it, may replace others of their height.
+    pub fn new(transaction: StoreTransaction<Any>, is_start: bool) -> Self {
         Self {
             transaction,
-            entities: EntityRows::new(),
+            entities: EntityRows::new(is_start),
             schedule: RowInsert::with_ending(
                 "schedule (due, kind, id, height)",
                 "ON CONFLICT (due, kind, id) DO NOTHING",
@@ -79,8 +80,18 @@ impl BlockTransaction {
         }
     }
 
-    /// Takes in the rows of a block.
+    /// Takes in a block with its rows.
     pub async fn write(&mut self, block: &BlockWrite) -> Result<(), IndexStoreError> {
+        self.blocks.push([
+            to_column(block.height).into(),
+            time_to_column(block.time).into(),
+            block.hash.clone().into(),
+        ]);
+        self.write_rows(block).await
+    }
+
+    /// Takes in the rows of a block, without the block.
+    pub async fn write_rows(&mut self, block: &BlockWrite) -> Result<(), IndexStoreError> {
         let (connection, at) = (&mut *self.transaction, (block.height, block.time));
         for change in &block.changes {
             self.entities.write(connection, block.height, change).await?;
@@ -96,11 +107,6 @@ impl BlockTransaction {
         self.events.write(block.height, &block.events)?;
         self.activity.write(connection, at, &block.activity).await?;
         self.measures.write(connection, at, &block.deltas).await?;
-        self.blocks.push([
-            to_column(block.height).into(),
-            time_to_column(block.time).into(),
-            block.hash.clone().into(),
-        ]);
         // An event has a few routes, and a change of measures may open buckets.
         let of_stats = block.deltas.changes().count() + block.schedule.len();
         self.waiting += 1 + block.changes.len() + 4 * block.events.len() + block.activity.len() + of_stats;

@@ -20,6 +20,8 @@ const CLOSE_VERSION: &str = "UPDATE entity SET until_height = $3 WHERE kind = $1
 
 /// The versions of entities that a transaction writes, those of several heights together.
 pub(in crate::store) struct EntityRows {
+    /// Whether the database may have versions of the height that is written: a first state is written in several transactions.
+    is_start: bool,
     waiting: BTreeMap<(EntityKind, u64), WaitingVersions>,
     lookups: RowInsert<4>,
     /// The lookup rows of this transaction so far: most changes of an entity repeat them.
@@ -50,12 +52,13 @@ struct Version {
 }
 
 impl EntityRows {
-    pub fn new() -> Self {
+    pub fn new(is_start: bool) -> Self {
         let lookups = RowInsert::with_ending(
             "entity_lookup (kind, attribute, value, id)",
             "ON CONFLICT (kind, attribute, value, id) DO NOTHING",
         );
         Self {
+            is_start,
             waiting: BTreeMap::new(),
             lookups,
             known_lookups: HashSet::new(),
@@ -99,7 +102,7 @@ impl EntityRows {
                 }
             }
         };
-        let may_replace_stored = !self.changed.insert((kind, id));
+        let may_replace_stored = !self.changed.insert((kind, id)) || self.is_start;
         let waiting = self.waiting.entry((kind, id));
         let waiting =
             waiting.or_insert(WaitingVersions { stored_until: height, may_replace_stored, versions: Vec::new() });

@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod block;
 pub mod block_transaction;
+pub mod bootstrap;
 pub mod entity;
 pub mod entity_kind;
 pub mod entity_write;

@@ -87,7 +87,11 @@ pub(in crate::store) struct MeasureRows {
 impl MeasureRows {
     pub fn new() -> Self {
         Self {
-            measures: RowInsert::new("measure (scope, scope_id, height, time, body)"),
+            // The pages of a first state are of one height.
+            measures: RowInsert::with_ending(
+                "measure (scope, scope_id, height, time, body)",
+                "ON CONFLICT (scope, scope_id, height) DO UPDATE SET body = excluded.body",
+            ),
             buckets: RowInsert::new("bucket (id, granularity, opens, scope, scope_id, from_height)"),
             newest: HashMap::new(),
             known_buckets: HashSet::new(),

@@ -2,6 +2,7 @@ use svc_test_support::postgres_server::PostgresServer;
 
 use super::*;
 
+mod bootstrap;
 mod curves;
 mod migration;
 mod plans;

@@ -154,7 +154,7 @@ async fn write_verdict(
         name: Some(verdict.did.clone()),
         ..EntityChange::new(EntityKind::Verdict, Some(id), verdict.body.clone())
     };
-    let mut rows = EntityRows::new();
+    let mut rows = EntityRows::new(false);
     rows.write(connection, height, &change).await?;
     rows.flush(connection).await?;
     let rows = sqlx::query("SELECT need FROM trust_input WHERE did_key = $1").bind(did_key.as_str());

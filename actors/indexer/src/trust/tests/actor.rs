@@ -32,8 +32,11 @@ async fn start_evaluator() -> EvaluatorFixture {
 }
 
 pub(super) async fn start_evaluator_with(store: IndexStore, did_evaluator: DidEvaluator) -> EvaluatorFixture {
-    let settings =
-        HubSettings { block_interval: Duration::from_millis(100).into(), first_height: 1, max_buffered_bytes: 1 << 20 };
+    let settings = HubSettings {
+        block_interval: Duration::from_millis(100).into(),
+        first_height: 1.into(),
+        max_buffered_bytes: 1 << 20,
+    };
     let (hub, hub_child) = HubHandle::child_spec(TrustTopic::new(store.clone()), settings);
     let evaluator = TrustEvaluatorHandle::new();
     let args = Args {
@@ -43,7 +46,7 @@ pub(super) async fn start_evaluator_with(store: IndexStore, did_evaluator: DidEv
         wait_limit: Some(Duration::from_secs(10)),
         block_interval: Duration::from_millis(100).into(),
         live_height: 0,
-        start_height: 1,
+        start_height: 1.into(),
     };
     let supervisor = Supervisor::new("test");
     let spec = SupervisorSpec::one_for_one(vec![hub_child, evaluator.child_spec(args)]);
