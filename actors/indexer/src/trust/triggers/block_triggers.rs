@@ -74,16 +74,15 @@ pub struct BlockTriggers {
 /// Longest DID that is evaluated, in bytes: no web host has a longer one.
 const MAX_DID_BYTES: usize = 2_048;
 
-impl BlockTriggers {
-    /// Collects the triggers of a block.
-    pub fn from_triggers(triggers: impl IntoIterator<Item = TrustTrigger>) -> Self {
-        let mut collected = Self::default();
+impl Extend<TrustTrigger> for BlockTriggers {
+    fn extend<T: IntoIterator<Item = TrustTrigger>>(&mut self, triggers: T) {
         for trigger in triggers {
-            collected.apply(trigger);
+            self.apply(trigger);
         }
-        collected
     }
+}
 
+impl BlockTriggers {
     fn apply(&mut self, trigger: TrustTrigger) {
         match trigger {
             TrustTrigger::Corporation { did } => {
@@ -160,6 +159,12 @@ fn merge_measures(measures: &mut MeasureFlags, more: MeasureFlags) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn collect(triggers: impl IntoIterator<Item = TrustTrigger>) -> BlockTriggers {
+        let mut collected = BlockTriggers::default();
+        collected.extend(triggers);
+        collected
+    }
 
     #[test]
     fn each_change_triggers_its_dependents() {
@@ -256,7 +261,7 @@ mod tests {
                 evidence_requests: needs.into_iter().collect(),
                 registry_changes: registry,
             };
-            assert_eq!(BlockTriggers::from_triggers([touch.clone()]), expected, "{touch:?}");
+            assert_eq!(collect([touch.clone()]), expected, "{touch:?}");
         }
     }
 
@@ -265,9 +270,9 @@ mod tests {
         let a = || "did:web:a".to_owned();
         let participant = TrustTrigger::Participant { did: a(), ecosystem_did: None, is_structural: true };
         let touches = [TrustTrigger::RefreshRequest { did: a() }, participant];
-        assert_eq!(BlockTriggers::from_triggers(touches).dids, [(a(), true)].into());
+        assert_eq!(collect(touches).dids, [(a(), true)].into());
         for text in ["", "https://a", "did:web:a\u{0}", &format!("did:web:{}", "a".repeat(3_000))] {
-            let triggered = BlockTriggers::from_triggers([TrustTrigger::Corporation { did: text.to_owned() }]);
+            let triggered = collect([TrustTrigger::Corporation { did: text.to_owned() }]);
             assert!(triggered.dids.is_empty() && triggered.registry_changes.is_empty(), "{text:?}");
         }
     }

@@ -9,7 +9,7 @@ use super::block_triggers::{BlockTriggers, RegistryChange, TrustTrigger};
 use crate::{
     derive::stats::{StatsMetric, StatsScope},
     projection::changed_members,
-    store::{EntityFilter, EntityKind, IndexStore, IndexStoreError, TouchedEntity},
+    store::{EntityFilter, EntityKind, IdRange, IndexStore, IndexStoreError, TouchedEntity},
     trust::{evaluation::verdict_record::evidence_key, round::HeightRange},
 };
 
@@ -43,8 +43,9 @@ pub async fn load_round_triggers(store: &IndexStore, heights: HeightRange) -> Re
             heights.first, heights.last
         )));
     }
+    let oldest = store.oldest_and_newest_block().await?.first().map(|(height, _)| *height);
     for height in store.list_changed_heights(heights.first, heights.last).await? {
-        let triggered = load_block_triggers(store, height).await?;
+        let triggered = load_block_triggers(store, height, oldest == Some(height)).await?;
         for (did, is_fresh) in triggered.dids {
             *round.dids.entry(did).or_default() |= is_fresh;
         }
@@ -57,24 +58,71 @@ pub async fn load_round_triggers(store: &IndexStore, heights: HeightRange) -> Re
     Ok(round)
 }
 
-async fn load_block_triggers(store: &IndexStore, height: u64) -> Result<BlockTriggers, IndexStoreError> {
-    let mut triggers = Vec::new();
-    let touched = store.list_touched_entities(height).await?;
-    let transitions = pair_versions(&touched);
-    for entity in &touched {
-        let is_structural =
-            transitions.get(&deposit_key(entity)).is_none_or(|transition| !transition.is_deposit_alone());
-        triggers.extend(entity_trigger(store, entity, is_structural, height).await?);
+/// Kinds of entities that verdicts depend on.
+const TRIGGERING: [EntityKind; 6] = [
+    EntityKind::Corporation,
+    EntityKind::Participant,
+    EntityKind::Ecosystem,
+    EntityKind::Schema,
+    EntityKind::Digest,
+    EntityKind::TrustDeposit,
+];
+/// Entities of the first state that are read at once: all of them may be more than the memory has.
+const PAGE_SIZE: usize = 1_024;
+
+async fn load_block_triggers(
+    store: &IndexStore,
+    height: u64,
+    is_first: bool,
+) -> Result<BlockTriggers, IndexStoreError> {
+    let mut triggers = BlockTriggers::default();
+    if is_first {
+        for kind in TRIGGERING {
+            add_first_state(store, kind, height, &mut triggers).await?;
+        }
+    } else {
+        triggers.extend(entity_triggers(store, &store.list_touched_entities(height).await?, height).await?);
     }
     for id in store.list_refresh_requests(height).await? {
-        triggers.extend(
-            find_did(store, EntityKind::Participant, id, height).await?.map(|did| TrustTrigger::RefreshRequest { did }),
-        );
+        let did = find_did(store, EntityKind::Participant, id, height).await?;
+        triggers.extend(did.map(|did| TrustTrigger::RefreshRequest { did }));
     }
     for scope in store.list_changed_scopes(height).await? {
         triggers.extend(measures_trigger(store, scope, height).await?);
     }
-    Ok(BlockTriggers::from_triggers(triggers))
+    Ok(triggers)
+}
+
+/// Adds the triggers of all entities of a kind, each of which the first block of the store began.
+async fn add_first_state(
+    store: &IndexStore,
+    kind: EntityKind,
+    height: u64,
+    triggers: &mut BlockTriggers,
+) -> Result<(), IndexStoreError> {
+    let mut range = IdRange::default();
+    loop {
+        let page = store.list_page(kind, height, &EntityFilter::default(), range, PAGE_SIZE).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        range.min_id = Some(last.id + 1);
+        let touched = page.into_iter().map(|stored| TouchedEntity { kind, body: stored.body, is_new: true });
+        triggers.extend(entity_triggers(store, &touched.collect::<Vec<_>>(), height).await?);
+    }
+}
+
+async fn entity_triggers(
+    store: &IndexStore,
+    touched: &[TouchedEntity],
+    height: u64,
+) -> Result<Vec<TrustTrigger>, IndexStoreError> {
+    let mut triggers = Vec::new();
+    let transitions = pair_versions(touched);
+    for entity in touched {
+        let is_structural =
+            transitions.get(&deposit_key(entity)).is_none_or(|transition| !transition.is_deposit_alone());
+        triggers.extend(entity_trigger(store, entity, is_structural, height).await?);
+    }
+    Ok(triggers)
 }
 
 async fn find_did(
