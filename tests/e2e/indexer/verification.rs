@@ -150,6 +150,26 @@ async fn at_random_horizons_and_starts_an_index_equals_the_chain_or_names_its_ol
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_the_list_of_the_node_hides_is_found_by_its_transaction() {
+    let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
+    let (store, node) = (StoreFile::new(&grounds), &grounds.devnet.node);
+    node.update_faults(|faults| faults.lies.hidden_sessions = true);
+    let newest = *node.watch_heights().borrow();
+    let replica = IndexerReplica::launch(IndexerConfig { start_height: Some(newest), ..store.config() }).await;
+    await_indexed(&replica.origin, newest).await;
+    let found = svc_indexer::verify_index(&store.config(), None).await.expect("compared");
+    let missing: Vec<&str> = found.differences.iter().map(|one| one.entity.as_str()).collect();
+    let sessions = ["6ba7b810", "6ba7b811"].map(|id| format!("ParticipantSession {id}-9dad-41d1-80b4-00c04fd430c8"));
+    assert_eq!(missing, sessions);
+    assert!(found.not_compared.is_empty(), "{:?}", found.not_compared);
+    // Without an index of transactions the report says so.
+    node.update_faults(|faults| faults.index_off = true);
+    let found = svc_indexer::verify_index(&store.config(), None).await.expect("compared");
+    let words = found.not_compared.join(" ");
+    assert!(found.difference_count == 0 && words.contains("transaction indexing is disabled"), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_index_equals_the_chain_after_an_upgrade_that_no_event_announces() {
     let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
     let (store, node) = (StoreFile::new(&grounds), &grounds.devnet.node);

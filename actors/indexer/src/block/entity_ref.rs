@@ -100,7 +100,7 @@ fn text_of(event: &AbciEvent, key: &str) -> Option<String> {
 }
 
 /// The entities that an event names.
-fn named_entities(event: &AbciEvent) -> Vec<EntityRef> {
+pub fn named_entities(event: &AbciEvent) -> Vec<EntityRef> {
     let id = |key: &str| parse_id(event, key);
     let text = |key: &str| text_of(event, key);
     let found = match event.event_type.as_str() {

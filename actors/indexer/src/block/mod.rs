@@ -16,7 +16,7 @@ use svc_wire::{
     timestamp, tx,
 };
 
-pub use entity_ref::{EntityRef, PARAMETER_MODULES, UnresolvedRef, parameters_id};
+pub use entity_ref::{EntityRef, PARAMETER_MODULES, UnresolvedRef, named_entities, parameters_id};
 pub use event_catalog::{EventSubject, EventType, is_known_event_type};
 pub use message::{KnownMessages, VoteRecord};
 

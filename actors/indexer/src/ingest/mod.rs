@@ -17,6 +17,7 @@ mod horizon;
 mod node_reader;
 mod registry_cache;
 mod registry_view;
+mod session_search;
 mod stats_deltas;
 #[cfg(test)]
 mod test_ingest;

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use serde_json::Value;
+use svc_net::upstream::NodeClientError;
 
 use super::{
     bootstrap::{list_entities, walk_authorizations},
     error::IngestError,
     node_reader::{EntityReading, NodeReader},
+    session_search::search_sessions,
 };
 use crate::{
     block::{EntityRef, PARAMETER_MODULES},
@@ -29,6 +31,9 @@ pub struct Verification {
     pub height: u64,
     /// Entities that were compared.
     pub entities: usize,
+    /// Comparisons that were not made, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_compared: Vec<String>,
     /// Number of differences.
     pub difference_count: usize,
     /// The first of them.
@@ -60,6 +65,14 @@ pub async fn compare_with_node(
     entities.extend(PARAMETER_MODULES.map(EntityRef::Params));
     // By another way than the index has found them.
     entities.extend(walk_authorizations(source, height).await?);
+    let mut not_compared = Vec::new();
+    match search_sessions(source, height).await {
+        Ok(sessions) => entities.extend(sessions),
+        Err(error @ NodeClientError::Rpc { .. }) => {
+            not_compared.push(format!("participant sessions that the list of the node hides: {error}"));
+        }
+        Err(error) => return Err(error.into()),
+    }
     entities.extend(list_stored(store, height).await?);
     let count = entities.len();
     let comparisons = entities.into_iter().map(|entity| async move {
@@ -70,7 +83,7 @@ pub async fn compare_with_node(
     let mut differences: Vec<IndexDifference> = all.into_iter().flatten().collect();
     let difference_count = differences.len();
     differences.truncate(MAX_DIFFERENCES);
-    Ok(Verification { height, entities: count, difference_count, differences })
+    Ok(Verification { height, entities: count, not_compared, difference_count, differences })
 }
 
 /// The reference to an entity with an id.

@@ -39,6 +39,8 @@ pub struct NodeLies {
     pub no_descriptors: bool,
     /// The answer with the file descriptors is longer than any client reads.
     pub endless_descriptors: bool,
+    /// The list of participant sessions is empty; each one alone is there.
+    pub hidden_sessions: bool,
 }
 
 /// A field that the file descriptors describe otherwise.
@@ -103,6 +105,7 @@ const OTHER_TYPE: Type = Type::Sfixed32;
 const OTHER_NAME: &str = "another_name";
 
 const ACCOUNT_INFO: &str = "/cosmos.auth.v1beta1.Query/AccountInfo";
+const SESSION_LIST: &str = ".pp.v1.Query/ListParticipantSessions";
 const FILE_DESCRIPTORS: &str = "/cosmos.reflection.v1.ReflectionService/FileDescriptors";
 
 impl NodeLies {
@@ -127,6 +130,7 @@ impl NodeLies {
                 let changed = match path {
                     Some(ACCOUNT_INFO) => self.change_account(value),
                     Some(FILE_DESCRIPTORS) => self.change_descriptors(value),
+                    Some(path) if self.hidden_sessions && path.ends_with(SESSION_LIST) => Some(String::new()),
                     _ => None,
                 };
                 if let Some(changed) = changed {
