@@ -192,7 +192,7 @@ pub fn fault_kinds(names: Option<&str>) -> Vec<&'static FaultKind> {
 }
 
 /// The port may still be in use for a moment.
-async fn start_node(node: &Node) {
+pub async fn start_node(node: &Node) {
     while node.start().is_err() {
         sleep(Duration::from_millis(50)).await;
     }

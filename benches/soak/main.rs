@@ -3,10 +3,12 @@
 //!
 //! The chain runs in this process, the tool server and its indexer as processes of their own that are killed and started
 //! again. `SOAK_WRITES`, `SOAK_SECONDS`, `SOAK_SEED` and `SOAK_CALM` set the size, repeat the order of the faults, and make them rarer;
-//! `SOAK_FAULTS` names the kinds that strike, separated by commas.
+//! `SOAK_FAULTS` names the kinds that strike, separated by commas; `SOAK_RETURNS` says how often the chain goes back.
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
+mod another_history;
 mod fault_injector;
+mod index_reader;
 mod outcomes;
 mod report;
 mod server_processes;
@@ -21,10 +23,12 @@ use svc_test_support::small_disk::SmallDisk;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use fault_injector::{FaultInjector, FaultKind, FaultTargets, fault_kinds};
+use another_history::{LostTransactions, lose_blocks};
+use fault_injector::{FaultCounts, FaultInjector, FaultKind, FaultTargets, fault_kinds};
+use index_reader::IndexReader;
 use report::SoakReport;
 use server_processes::{ServerProcess, copy_program, free_port, remove_program};
-use verdict::SoakVerdict;
+use verdict::{Sayings, SoakVerdict};
 use writer_pool::WriterPool;
 
 /// Time between blocks: quick, and slow enough for faults to fall between them.
@@ -50,6 +54,8 @@ pub struct SoakPlan {
     pub seed: u64,
     /// How much rarer strikes are than usual.
     pub pause_factor: u64,
+    /// How often the chain goes back.
+    pub returns: usize,
     pub kinds: Vec<&'static FaultKind>,
 }
 
@@ -67,6 +73,7 @@ impl SoakPlan {
             seconds: number("SOAK_SECONDS", 180),
             seed,
             pause_factor: number("SOAK_CALM", 1),
+            returns: usize::try_from(number("SOAK_RETURNS", 2)).expect("a size"),
             kinds: fault_kinds(faults.as_deref()),
         }
     }
@@ -88,14 +95,15 @@ async fn launch_chain(rng: &mut fastrand::Rng) -> Devnet {
     devnet
 }
 
-/// The two processes.
+/// The processes: the tool server, its indexer, and an indexer of another chain.
 struct SoakServers {
     tools: Arc<ServerProcess>,
     indexer: Arc<ServerProcess>,
+    foreign: Arc<ServerProcess>,
 }
 
 impl SoakServers {
-    fn new(devnet: &Devnet, replica: &Node, home: &Path, rng: &mut fastrand::Rng) -> Self {
+    fn new(devnet: &Devnet, replica: &Node, other_chain: &Devnet, home: &Path, rng: &mut fastrand::Rng) -> Self {
         let seat = devnet.operator_slot.as_ref().expect("a seat");
         let phrase = devnet.accounts[&seat.operator_name].mnemonic.clone();
         let [records, index] = [RECORDS_DISK, INDEX_DISK].map(|size| SmallDisk::mount(size).map(Arc::new));
@@ -103,14 +111,18 @@ impl SoakServers {
             Some(disk) => disk.path(name),
             None => home.join(name).display().to_string(),
         };
-        let (tools, indexer) = (free_port(rng), free_port(rng));
-        let indexer_environment = [
-            ("SVC_RPC", devnet.node.origin()),
-            ("SVC_INDEXER_DB", format!("sqlite://{}?mode=rwc", file(&index, "indexer.db"))),
-            ("SVC_INDEXER_PORT", indexer.to_string()),
-            ("SVC_INDEXER_BLOCK_MS", BLOCK_TIME.as_millis().to_string()),
-            ("SVC_LOG_LEVEL", "warn".to_owned()),
-        ];
+        let [tools, indexer, foreign] = std::array::from_fn(|_| free_port(rng));
+        let indexer_environment = |chain: &Devnet, port: u16, file: String| {
+            vec![
+                ("SVC_RPC", chain.node.origin()),
+                ("SVC_INDEXER_DB", format!("sqlite://{file}?mode=rwc")),
+                ("SVC_INDEXER_PORT", port.to_string()),
+                ("SVC_INDEXER_BLOCK_MS", BLOCK_TIME.as_millis().to_string()),
+                ("SVC_LOG_LEVEL", "warn".to_owned()),
+            ]
+        };
+        let foreign_environment = indexer_environment(other_chain, foreign, file(&None, "foreign.db"));
+        let indexer_environment = indexer_environment(devnet, indexer, file(&index, "indexer.db"));
         let tools_environment = [
             ("MCP_SVC_MNEMONIC", phrase),
             ("MCP_BEARER_TOKEN", TOKEN.to_owned()),
@@ -118,7 +130,8 @@ impl SoakServers {
             ("MCP_HTTP_BIND", "127.0.0.1".to_owned()),
             ("SVC_CORPORATION", seat.corporation_id.to_string()),
             ("SVC_RPC", format!("{},{}", devnet.node.origin(), replica.origin())),
-            ("SVC_INDEXER", format!("http://127.0.0.1:{indexer}")),
+            // The foreign one comes first: it answers at once, and its blocks are those of another chain.
+            ("SVC_INDEXER", format!("http://127.0.0.1:{foreign},http://127.0.0.1:{indexer}")),
             ("SVC_TX_TIMEOUT_MS", TX_TIMEOUT.as_millis().to_string()),
             ("SVC_INDEXER_TIMEOUT_MS", INDEXER_TIMEOUT.as_millis().to_string()),
             ("SVC_JOURNAL", file(&records, "journal.db")),
@@ -126,7 +139,8 @@ impl SoakServers {
             ("SVC_MIN_FREE_DISK", "0".to_owned()),
         ];
         Self {
-            indexer: ServerProcess::new("indexer", indexer, indexer_environment.into(), home, index),
+            indexer: ServerProcess::new("indexer", indexer, indexer_environment, home, index),
+            foreign: ServerProcess::new("indexer", foreign, foreign_environment, home, None),
             tools: ServerProcess::new("serve", tools, tools_environment.into(), home, records),
         }
     }
@@ -147,6 +161,7 @@ impl SoakServers {
     }
 
     async fn start(&self, devnet: &Devnet) {
+        self.foreign.start().await;
         self.indexer.start().await;
         let height = *devnet.node.watch_heights().borrow();
         let is_indexed =
@@ -154,7 +169,7 @@ impl SoakServers {
         assert!(wait_until(is_indexed).await, "the indexer comes up");
         self.tools.start().await;
         assert!(self.is_up().await, "the tool server comes up");
-        for server in [&self.tools, &self.indexer] {
+        for server in [&self.tools, &self.indexer, &self.foreign] {
             tokio::spawn(Arc::clone(server).restart_when_ended());
         }
     }
@@ -173,30 +188,64 @@ async fn wait_until(holds: impl AsyncFn() -> bool) -> bool {
     waited.await.is_ok()
 }
 
+/// Everything breaks while the writes begin, in as many parts as the chain has histories; between two of them it goes back.
+async fn strike_and_go_back(
+    plan: &SoakPlan,
+    devnet: &Devnet,
+    replica: &Node,
+    servers: &SoakServers,
+    (writers, index): (&Arc<WriterPool>, &IndexReader),
+    records: &Path,
+    rng: &mut fastrand::Rng,
+) -> (FaultCounts, LostTransactions, Vec<String>) {
+    let deadline = Instant::now() + Duration::from_secs(plan.seconds);
+    let (mut struck, mut lost, mut notes) = (FaultCounts::new(), LostTransactions::default(), Vec::new());
+    for part in 1..=plan.returns + 1 {
+        let targets = FaultTargets {
+            nodes: [devnet.node.clone(), replica.clone()],
+            tools: Arc::clone(&servers.tools),
+            indexer: Arc::clone(&servers.indexer),
+            writers: Arc::clone(writers),
+            records: records.to_owned(),
+        };
+        let calm = CancellationToken::new();
+        let chaos = FaultInjector::new(devnet, targets, rng.fork(), plan);
+        let chaos = tokio::spawn(chaos.run(calm.clone()));
+        writers.await_begun(plan.writes * part / (plan.returns + 1), deadline).await;
+        calm.cancel();
+        for (name, count) in chaos.await.expect("the faults end") {
+            *struck.entry(name).or_default() += count;
+        }
+        if part <= plan.returns {
+            notes.extend(lose_blocks(&devnet.node, servers, writers, index, &mut lost).await);
+            *struck.entry("the chain goes back").or_default() += 1;
+        }
+    }
+    writers.begin_no_more();
+    (struck, lost, notes)
+}
+
 async fn run_soak(plan: &SoakPlan, home: &Path) -> SoakReport {
     copy_program(home);
     let mut rng = fastrand::Rng::with_seed(plan.seed);
     let devnet = launch_chain(&mut rng).await;
+    let other_chain = Devnet::launch(DevnetConfig {
+        chain_id: "another-devnet-1".to_owned(),
+        block_time: Some(BLOCK_TIME),
+        ..DevnetConfig::default()
+    });
+    let other_chain = other_chain.await.expect("another chain");
     let replica = devnet.node.start_replica(([127, 0, 0, 1], free_port(&mut rng)).into()).expect("a replica");
-    let servers = SoakServers::new(&devnet, &replica, home, &mut rng);
+    let servers = SoakServers::new(&devnet, &replica, &other_chain, home, &mut rng);
     servers.start(&devnet).await;
 
     let begun = Instant::now();
-    let writers = Arc::new(WriterPool::start(plan, format!("{}/mcp", servers.tools.origin()), rng.fork()));
+    let index = Arc::new(IndexReader::new(servers.indexer.origin()));
+    let url = format!("{}/mcp", servers.tools.origin());
+    let writers = Arc::new(WriterPool::start(plan, url, Arc::clone(&index), rng.fork()));
     let records = servers.tools.disk().map_or_else(|| home.to_owned(), |disk| disk.outside());
-    let calm = CancellationToken::new();
-    let targets = FaultTargets {
-        nodes: [devnet.node.clone(), replica.clone()],
-        tools: Arc::clone(&servers.tools),
-        indexer: Arc::clone(&servers.indexer),
-        writers: Arc::clone(&writers),
-        records: records.clone(),
-    };
-    let chaos = FaultInjector::new(&devnet, targets, rng.fork(), plan);
-    let chaos = tokio::spawn(chaos.run(calm.clone()));
-    writers.await_all_begun(Duration::from_secs(plan.seconds)).await;
-    calm.cancel();
-    let struck = chaos.await.expect("the faults end");
+    let (struck, lost, problems) =
+        strike_and_go_back(plan, &devnet, &replica, &servers, (&writers, &index), &records, &mut rng).await;
     eprintln!("nothing breaks any more; {} writes are open", writers.open());
     writers.await_all_ended(SETTLE_TIMEOUT).await;
     let seconds = begun.elapsed().as_secs_f64();
@@ -205,11 +254,15 @@ async fn run_soak(plan: &SoakPlan, home: &Path) -> SoakReport {
     servers.tools.restart(rustix::process::Signal::TERM, Duration::ZERO).await;
     let is_up = servers.is_up().await;
     let open_rows = await_closed_rows(&writers).await;
-    let repeated = writers.repeat_recorded(STARTUP_TIMEOUT).await;
+    let repeated = writers.repeat_recorded(STARTUP_TIMEOUT, &lost).await;
     let finally = servers.tools.stop().await;
     servers.indexer.stop().await;
+    servers.foreign.stop().await;
     let audit = records.join("audit.jsonl");
-    let mut verdict = SoakVerdict::of(&devnet.node, &writers.all(), &repeated, &audit, open_rows);
+    let unindexed = index.untrue();
+    let said = Sayings { lost: &lost, repeated: &repeated, unindexed: &unindexed, audit: &audit, open_rows };
+    let mut verdict = SoakVerdict::of(&devnet.node, &writers.all(), &said);
+    verdict.faults.extend(problems);
     verdict.compare_losses(writers.losses().len(), servers.tools.count_in_log("the journal has lost records"));
     if !verdict.is_clean() && servers.tools.disk().is_some() {
         for file in std::fs::read_dir(&records).into_iter().flatten().flatten() {
@@ -228,7 +281,7 @@ async fn run_soak(plan: &SoakPlan, home: &Path) -> SoakReport {
         verdict,
         fault_counts: struck,
         writes: writers.all(),
-        call_counts: writers.counts(),
+        call_counts: writers.counts().into_iter().chain(index.counts()).collect(),
         seconds,
         seed: plan.seed,
         notes,

@@ -15,6 +15,8 @@ pub enum SoakOutcome {
     Failed { code: String, hash: String, height: u64 },
     /// An earlier call, of which the journal has lost the record, is in a block.
     Restored { hash: String, height: u64 },
+    /// It was in flight, or in a block, when the chain lost its blocks, and a person has abandoned it.
+    Abandoned { code: String, hash: String },
     /// Nothing was sent.
     Refused { code: String },
 }
@@ -24,6 +26,7 @@ impl SoakOutcome {
     pub fn label(&self) -> &'static str {
         match self {
             Self::Included { .. } | Self::Restored { .. } => "ok",
+            Self::Abandoned { .. } => "abandoned",
             Self::NotExecuted { code, .. } if code == "TX_EXPIRED" => "expired",
             Self::NotExecuted { .. } | Self::Failed { .. } | Self::Refused { .. } => "failed",
         }
@@ -34,7 +37,22 @@ impl SoakOutcome {
         match self {
             Self::Included { .. } => "ok",
             Self::Restored { .. } => "restored",
-            Self::NotExecuted { code, .. } | Self::Failed { code, .. } | Self::Refused { code } => code,
+            Self::Abandoned { code, .. }
+            | Self::NotExecuted { code, .. }
+            | Self::Failed { code, .. }
+            | Self::Refused { code } => code,
+        }
+    }
+
+    /// Its transaction.
+    pub fn hash(&self) -> Option<&String> {
+        match self {
+            Self::Included { hash, .. }
+            | Self::NotExecuted { hash, .. }
+            | Self::Failed { hash, .. }
+            | Self::Restored { hash, .. }
+            | Self::Abandoned { hash, .. } => Some(hash),
+            Self::Refused { .. } => None,
         }
     }
 
@@ -62,10 +80,17 @@ pub fn parse_answer(result: CallToolResult) -> Result<SoakOutcome, String> {
         // Displaced for good: unlike a sequence that stayed wrong, it names a transaction.
         ("TX_EXPIRED" | "SEQUENCE_MISMATCH", Some(hash), _) => Ok(SoakOutcome::NotExecuted { code, hash }),
         ("JOURNAL_UNAVAILABLE", Some(hash), Some(height)) => Ok(SoakOutcome::Restored { hash, height }),
+        ("WRITE_ABANDONED", Some(hash), _) => Ok(SoakOutcome::Abandoned { code, hash }),
         // Refused, and it may still execute: the key tells later.
         _ if details["timeout_height"].is_u64() => Err(code),
         (
-            "BCAST_TIMEOUT" | "RESTARTING" | "NOT_READY" | "JOURNAL_UNAVAILABLE" | "OVERLOADED" | "SEQUENCE_MISMATCH",
+            "BCAST_TIMEOUT"
+            | "CHAIN_CHANGED"
+            | "RESTARTING"
+            | "NOT_READY"
+            | "JOURNAL_UNAVAILABLE"
+            | "OVERLOADED"
+            | "SEQUENCE_MISMATCH",
             ..,
         ) => Err(code),
         (upstream, ..) if upstream.starts_with("UPSTREAM_") => Err(code),

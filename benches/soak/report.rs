@@ -38,6 +38,7 @@ fn count_by_name<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeMap<Strin
 impl SoakReport {
     pub fn print(&self) {
         let SoakVerdict {
+            lost_by_chain,
             lost,
             duplicated: doubled,
             denied_but_executed: ghost,
@@ -60,6 +61,8 @@ impl SoakReport {
             ("ok", of("ok").to_string()),
             ("expired", of("expired").to_string()),
             ("failed", of("failed").to_string()),
+            ("abandoned", of("abandoned").to_string()),
+            ("ok, and lost by the chain with its block", lost_by_chain.to_string()),
             ("lost", lost.to_string()),
             ("doubled", doubled.to_string()),
             ("ghost", ghost.to_string()),

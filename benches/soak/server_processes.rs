@@ -4,7 +4,7 @@ use std::{
     fs::OpenOptions,
     net::TcpListener,
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
+    process::{ExitStatus, Output, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -80,6 +80,19 @@ impl ServerProcess {
         }
     }
 
+    /// The status of its answer at a path; `None` without an answer.
+    pub async fn status(&self, path: &str) -> Option<u16> {
+        Some(self.http.get(format!("{}{path}", self.origin())).send().await.ok()?.status().as_u16())
+    }
+
+    /// A command of the program with the settings of this server.
+    pub fn command_with_settings(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = self.program_command();
+        command.args(arguments).env_clear();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
     /// The command of the program, which sees the disk.
     pub fn program_command(&self) -> std::process::Command {
         match &self.disk {
@@ -114,6 +127,17 @@ impl ServerProcess {
         sleep(down).await;
         *child = Some(self.spawn());
         true
+    }
+
+    /// Ends it by a signal, runs a command that needs it down, and starts it again.
+    pub async fn run_while_down(&self, signal: Signal, mut command: std::process::Command) -> Output {
+        let mut child = self.child.lock().await;
+        if let Some(running) = child.take() {
+            self.signal_and_wait(running, signal).await;
+        }
+        let ended = command.output().expect("svc runs");
+        *child = Some(self.spawn());
+        ended
     }
 
     /// Ends it in order and for good.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use svc_devnet::node::Node;
 use svc_wire::{proto::svc::ec::v1::MsgCreateEcosystem, tx};
 
-use crate::{outcomes::SoakOutcome, writer_pool::SoakWrite};
+use crate::{another_history::LostTransactions, outcomes::SoakOutcome, writer_pool::SoakWrite};
 
 /// A transaction of a block.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ struct BlockTransaction {
 /// The comparison.
 #[derive(Debug, Default)]
 pub struct SoakVerdict {
+    /// Answered as made, and then lost by the chain with its block.
+    pub lost_by_chain: usize,
     /// Answered as made, and not on chain.
     pub lost: usize,
     /// More than once on chain.
@@ -77,24 +79,46 @@ fn block_transactions(node: &Node) -> (BTreeMap<String, Vec<BlockTransaction>>, 
     (by_did, by_hash)
 }
 
+/// Everything that was said of the writes beside their answers.
+pub struct Sayings<'a> {
+    /// Transactions of the blocks that the chain has lost.
+    pub lost: &'a LostTransactions,
+    /// Answers that were others when the same call was repeated.
+    pub repeated: &'a [String],
+    /// Answers as indexed that a read of the index has contradicted.
+    pub unindexed: &'a [String],
+    pub audit: &'a Path,
+    /// Journal rows without an end; `None` when the server did not answer.
+    pub open_rows: Option<u64>,
+}
+
 impl SoakVerdict {
-    pub fn of(node: &Node, writes: &[SoakWrite], repeated: &[String], audit: &Path, open_rows: Option<u64>) -> Self {
+    pub fn of(node: &Node, writes: &[SoakWrite], said: &Sayings<'_>) -> Self {
         let (by_did, by_hash) = block_transactions(node);
-        let mut verdict = Self { open_rows, ..Self::default() };
+        let mut verdict = Self { open_rows: said.open_rows, ..Self::default() };
         for write in writes {
             let all = by_did.get(&write.did()).map_or(&[][..], Vec::as_slice);
-            verdict.compare(write, all, &by_hash);
+            verdict.compare(write, all, &by_hash, said.lost);
         }
-        verdict.incorrect += repeated.len();
-        verdict.faults.extend(repeated.iter().map(|changed| format!("answered otherwise when asked again: {changed}")));
-        verdict.read_audit(audit, &by_hash);
+        let changed = said.repeated.iter().map(|changed| format!("answered otherwise when asked again: {changed}"));
+        let untrue: Vec<String> = changed.chain(said.unindexed.iter().cloned()).collect();
+        verdict.incorrect += untrue.len();
+        verdict.faults.extend(untrue);
+        verdict.read_audit(said.audit, &by_hash, said.lost);
+        let open_rows = said.open_rows;
         if open_rows != Some(0) {
             verdict.faults.push(format!("open rows in the journal: {open_rows:?}"));
         }
         verdict
     }
 
-    fn compare(&mut self, write: &SoakWrite, all: &[BlockTransaction], by_hash: &BTreeMap<String, BlockTransaction>) {
+    fn compare(
+        &mut self,
+        write: &SoakWrite,
+        all: &[BlockTransaction],
+        by_hash: &BTreeMap<String, BlockTransaction>,
+        lost: &LostTransactions,
+    ) {
         let made: Vec<&BlockTransaction> = all.iter().filter(|one| one.code == 0).collect();
         let mut problems = Vec::new();
         self.record_lost += usize::from(write.is_record_lost);
@@ -109,6 +133,7 @@ impl SoakVerdict {
                 self.undecided += 1;
                 problems.push("undecided");
             }
+            Some(SoakOutcome::Included { hash, height }) if lost.has_at(hash, *height) => self.lost_by_chain += 1,
             Some(SoakOutcome::Included { .. }) if made.is_empty() => {
                 self.lost += 1;
                 problems.push("lost");
@@ -137,12 +162,13 @@ impl SoakVerdict {
                 }
             }
             Some(SoakOutcome::Failed { hash, height, .. }) => {
-                if !all.iter().any(|one| one.hash == *hash && one.height == *height && one.code != 0) {
+                let has_failed = all.iter().any(|one| one.hash == *hash && one.height == *height && one.code != 0);
+                if !has_failed && !lost.has_at(hash, *height) {
                     self.incorrect += 1;
                     problems.push("said to have failed in a block, and has not");
                 }
             }
-            Some(SoakOutcome::Refused { .. }) => {}
+            Some(SoakOutcome::Refused { .. } | SoakOutcome::Abandoned { .. }) => {}
         }
         if write.has_conflicting_answers && !write.is_record_lost {
             self.incorrect += 1;
@@ -161,7 +187,7 @@ impl SoakVerdict {
     }
 
     /// Every record has one end, and it is the chain's result of its transaction.
-    fn read_audit(&mut self, audit: &Path, by_hash: &BTreeMap<String, BlockTransaction>) {
+    fn read_audit(&mut self, audit: &Path, by_hash: &BTreeMap<String, BlockTransaction>, lost: &LostTransactions) {
         let text = std::fs::read_to_string(audit).expect("an audit");
         let mut begun = BTreeSet::new();
         let mut ends: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -175,6 +201,7 @@ impl SoakVerdict {
             let outcome = line["outcome"].as_str().unwrap_or_default();
             let found = line["tx_hash"].as_str().and_then(|hash| by_hash.get(hash));
             let is_so = match outcome {
+                "included" | "failed" if line["tx_hash"].as_str().is_some_and(|hash| lost.has(hash)) => true,
                 "included" => found.is_some_and(|one| one.code == 0),
                 "failed" => found.is_some_and(|one| one.code != 0),
                 _ => found.is_none_or(|one| !one.is_executed),

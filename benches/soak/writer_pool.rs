@@ -11,7 +11,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use serde_json::{Map, Value, json};
-use svc::mcp_client::McpClient;
+use svc::mcp_client::{McpClient, result_content};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout, timeout_at},
@@ -19,6 +19,8 @@ use tokio::{
 
 use crate::{
     SoakPlan, TOKEN,
+    another_history::LostTransactions,
+    index_reader::IndexReader,
     outcomes::{self, SoakOutcome},
 };
 
@@ -112,6 +114,7 @@ struct WriterState {
     is_stopped: AtomicBool,
     writes: Mutex<BTreeMap<usize, SoakWrite>>,
     counts: CallCounts,
+    index: Arc<IndexReader>,
     started: Instant,
     /// Seconds at which the journal's files vanished.
     losses: Mutex<Vec<f64>>,
@@ -210,11 +213,16 @@ impl WriterState {
     async fn request_write(&self, line: usize, index: usize, given: &Map<String, Value>) -> Option<SoakOutcome> {
         let line = &self.connections[line];
         let (number, client) = line.client().await;
+        let history = self.index.history();
+        let mut indexed = None;
         let (told, end) = match timeout(CALL_TIMEOUT, client.call_tool(CREATE, given.clone())).await {
-            Ok(Ok(result)) => match outcomes::parse_answer(result) {
-                Ok(end) => (format!("{end:?}"), Some(end)),
-                Err(code) => (code, None),
-            },
+            Ok(Ok(result)) => {
+                indexed = Some(result_content(&result)).filter(|content| content["indexer_synced"] == true);
+                match outcomes::parse_answer(result) {
+                    Ok(end) => (format!("{end:?}"), Some(end)),
+                    Err(code) => (code, None),
+                }
+            }
             Ok(Err(error)) => {
                 self.counts.reconnects.fetch_add(1, Ordering::Relaxed);
                 line.mark_broken(number).await;
@@ -227,12 +235,15 @@ impl WriterState {
             }
         };
         self.record_answer(index, &told);
+        if let Some(content) = indexed {
+            self.index.confirm(&content, given["did"].as_str().unwrap_or_default(), history).await;
+        }
         end
     }
 }
 
 impl WriterPool {
-    pub fn start(plan: &SoakPlan, url: String, mut rng: fastrand::Rng) -> Self {
+    pub fn start(plan: &SoakPlan, url: String, index: Arc<IndexReader>, mut rng: fastrand::Rng) -> Self {
         let line = |_| SharedConnection { url: url.clone(), current: tokio::sync::Mutex::default() };
         let shared = Arc::new(WriterState {
             connections: (0..CLIENTS).map(line).collect(),
@@ -241,6 +252,7 @@ impl WriterPool {
             is_stopped: AtomicBool::new(false),
             writes: Mutex::default(),
             counts: CallCounts::default(),
+            index,
             started: Instant::now(),
             losses: Mutex::default(),
             is_losing: AtomicBool::new(false),
@@ -252,11 +264,10 @@ impl WriterPool {
         Self { shared, tasks: tokio::sync::Mutex::new(tasks) }
     }
 
-    /// Waits until every write has begun and most have ended, or the time is over; from then on none begins.
-    pub async fn await_all_begun(&self, bound: Duration) {
-        let deadline = self.shared.started + bound;
+    /// Waits until so many writes have begun, or the time is over.
+    pub async fn await_begun(&self, count: usize, deadline: Instant) {
         let mut told = Instant::now();
-        while Instant::now() < deadline && self.shared.next.load(Ordering::Acquire) < self.shared.total {
+        while Instant::now() < deadline && self.shared.next.load(Ordering::Acquire) < count {
             sleep(Duration::from_millis(100)).await;
             if told.elapsed() > Duration::from_secs(10) {
                 told = Instant::now();
@@ -264,7 +275,17 @@ impl WriterPool {
                 eprintln!("{:.0} s: {begun} writes begun, {} open", self.shared.now(), self.open());
             }
         }
+    }
+
+    /// From now on no write begins.
+    pub fn begin_no_more(&self) {
         self.shared.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// How many answers had that code.
+    pub fn count_answers(&self, code: &str) -> usize {
+        let writes = self.shared.writes();
+        writes.values().flat_map(|write| &write.answers).filter(|(_, told)| told == code).count()
     }
 
     /// Waits until every write has its end; those that have none by then stay undecided.
@@ -337,7 +358,9 @@ impl WriterPool {
     }
 
     /// Repeats every call that the journal must still know, and returns the answers that differ from the first.
-    pub async fn repeat_recorded(&self, bound: Duration) -> Vec<String> {
+    ///
+    /// What stood in a block that the chain has lost may be answered as abandoned now.
+    pub async fn repeat_recorded(&self, bound: Duration, lost: &LostTransactions) -> Vec<String> {
         let deadline = Instant::now() + bound;
         let last_loss = self.losses().into_iter().fold(0.0, f64::max);
         let recorded = self.all().into_iter().enumerate().filter_map(|(index, write)| {
@@ -351,7 +374,8 @@ impl WriterPool {
                 let asked = timeout_at(deadline, self.shared.request_write(index % CLIENTS, usize::MAX, &given)).await;
                 answer = asked.unwrap_or(None);
             }
-            (answer.as_ref() != Some(&end)).then(|| format!("{}: was {end:?}, now {answer:?}", write.name))
+            let is_abandoned = matches!(&answer, Some(SoakOutcome::Abandoned { hash, .. }) if end.hash() == Some(hash) && lost.has(hash));
+            (answer.as_ref() != Some(&end) && !is_abandoned).then(|| format!("{}: was {end:?}, now {answer:?}", write.name))
         });
         again.buffer_unordered(32).filter_map(|changed| async { changed }).collect().await
     }
