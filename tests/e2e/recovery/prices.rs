@@ -46,6 +46,24 @@ async fn a_price_that_is_not_set_follows_the_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_the_fee_when_a_transaction_is_sent_again_has_the_price_asked() {
+    let world = start_quick_network().await;
+    let node = &world.network.devnet.node;
+    let usual = estimated_fee(&world).await;
+    node.update_faults(|faults| (faults.drop_on_recheck, faults.hold_blocks) = (1, 1));
+    let writing = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("lost"));
+    let asked = async {
+        world.await_mempool_size(1).await;
+        node.update_faults(|faults| faults.gas_price_micros = Some(50_000));
+        poll_until("the price is known", async || estimated_fee(&world).await * 9 > usual * 17).await;
+        // The transaction was signed for the lower price.
+        node.update_faults(|faults| faults.gas_price_micros = None);
+    };
+    let (answer, ()) = tokio::join!(writing, asked);
+    assert!(world.times_on_chain("lost") <= 1, "{:#}", answer.content);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_price_that_is_set_is_named_beside_the_node_s() {
     let (world, files) = (start_quick_network().await, process_kill::new_files());
     let (served, client) = process_kill::start_with(&world, &files, &[("SVC_GAS_PRICE", "0.025")]).await;

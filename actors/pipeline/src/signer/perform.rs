@@ -9,6 +9,7 @@ use svc_otel::{
     trace::{self, WriteStage},
 };
 use svc_wire::{
+    chain_error::ChainErrorKind,
     proto::cosmos::base::v1beta1::Coin,
     tx::{SignedTx, SigningContext, UnsignedTx},
 };
@@ -323,7 +324,12 @@ impl State {
             let outcome = broadcast_label(&answer);
             metrics::record_tx_resent(outcome);
             tracing::info!(tx_hash = tx.hash, sequence, outcome, "transaction is broadcast again");
+            // Its own fee is signed. The next transaction pays the price of now.
+            let is_too_cheap = matches!(&answer, Ok(BroadcastOutcome::Refused(error)) if error.classify() == ChainErrorKind::InsufficientFees);
             mailbox.send(Msg::Resent { hash: Some(tx.hash), answer });
+            if is_too_cheap {
+                args.prices.refresh(&compared.node).await;
+            }
             relay_to_others(&args, sequence..sequence + 1).await;
         });
     }
