@@ -4,6 +4,7 @@ mod access;
 mod check;
 mod flows;
 pub(super) mod init;
+mod init_answer;
 mod init_progress;
 mod messaging_check;
 mod store_file;

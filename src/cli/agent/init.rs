@@ -7,7 +7,10 @@ use clap::Args;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::init_progress::{STEP_TIMEOUT, SetupProgress, TELL_PAUSE};
+use super::{
+    init_answer::{SendEnd, judge_answer},
+    init_progress::{STEP_TIMEOUT, SetupProgress, TELL_PAUSE},
+};
 use crate::{
     cli::{
         confirm::ask_person,
@@ -27,8 +30,6 @@ const LOOK_PAUSE: Duration = Duration::from_secs(1);
 const EARLIER_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The parameter of the setup for messages that are sent at once.
 const SENT_AT_ONCE: &str = "sentAtOnce";
-/// The chain's refusal of a participant whose beginning has passed.
-const BEGINS_LATE: &str = "effective_from must be in the future";
 /// The status of an agent that waits for its node.
 const SERVICE_UNAVAILABLE: u16 = 503;
 /// Writes of one step: a key that was given to an earlier write with other times is followed by another.
@@ -131,17 +132,6 @@ struct Sending {
     attempts: usize,
     at: Instant,
     end: SendEnd,
-}
-
-/// The end of a sending that a later look at the steps may follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SendEnd {
-    /// The server took it, or the chain has it.
-    Taken,
-    /// An earlier run has sent it with other times.
-    SentEarlier,
-    /// Its participant would have begun before the block that was to take it.
-    Late,
 }
 
 impl Sending {
@@ -303,24 +293,13 @@ async fn send(
         );
     };
     let result = result?;
-    let content = result_content(&result);
-    if result.is_error != Some(true) {
-        report(&format!("{id}: block {}, transaction {}", content["block_height"], text(&content["tx_hash"])));
-        return Ok(SendEnd::Taken);
+    match judge_answer(result.is_error == Some(true), &result_content(&result)) {
+        Ok((end, words)) => {
+            report(&format!("{id}: {words}"));
+            Ok(end)
+        }
+        Err(words) => bail!("step {id}: {tool} failed: {words}"),
     }
-    if content["details"]["idempotency_key"].is_string() {
-        report(&format!("{id}: an earlier run has sent it; its outcome is waited for"));
-        return Ok(SendEnd::SentEarlier);
-    }
-    if content["details"]["stored_at"].is_string() {
-        report(&format!("{id}: it is stored already, since {}", text(&content["details"]["stored_at"])));
-        return Ok(SendEnd::Taken);
-    }
-    if text(&content["message"]).contains(BEGINS_LATE) {
-        report(&format!("{id}: the block came too late for its beginning; another is sent"));
-        return Ok(SendEnd::Late);
-    }
-    bail!("step {id}: {tool} failed: {}: {}", text(&content["code"]), text(&content["message"]));
 }
 
 pub(super) fn text(value: &Value) -> &str {
