@@ -13,6 +13,7 @@ mod other_history;
 mod prices;
 mod process_kill;
 mod quoted_sentences;
+mod random_histories;
 mod records;
 mod refusals;
 mod silent_indexers;
