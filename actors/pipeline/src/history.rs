@@ -7,7 +7,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use svc_net::upstream::{NodeClient, NodeClientError};
-use svc_wire::{comet_rpc::SyncInfo, tx::tx_hash};
+use svc_wire::tx::tx_hash;
 use tokio::time::Instant;
 
 use crate::{
@@ -121,7 +121,7 @@ pub(crate) async fn find_missing_tx(
 /// # Errors
 /// When the journal fails.
 pub(crate) async fn check_history(store: &JournalStore, node: &NodeClient) -> Result<HistoryState, JournalError> {
-    let newest = read_newest(node).await;
+    let newest = read_block(node, None).await;
     let check = match compare_history(store, node, Vec::new()).await {
         Err(ComparisonError::Journal(error)) => return Err(error),
         compared => judge_comparison(compared, newest.clone()),
@@ -136,24 +136,37 @@ pub(crate) async fn check_history(store: &JournalStore, node: &NodeClient) -> Re
     Ok(HistoryState::at_boot(store.pins().await?, change))
 }
 
-/// Compares the known blocks of a running pipeline with the node. Where the newest block of the node follows them, its parent has shown
-/// that they are the same. A height above `plausible_height` is not believed.
+/// A block that a running pipeline has heard of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeardBlock {
+    /// Its height; `None` for the newest one of the node's status.
+    pub height: Option<u64>,
+    /// Whether its parent has shown that the known blocks are the same.
+    pub is_continued: bool,
+}
+
+/// Compares the known blocks of a running pipeline with the node. A height above `plausible_height` is not believed.
 pub(crate) async fn check_running(
     journal: &JournalHandle,
     node: &NodeClient,
-    is_continued: bool,
+    heard: HeardBlock,
     plausible_height: u64,
 ) -> HistoryCheck {
     // The newest block is read first: it belongs to the history that is compared afterwards.
-    let newest = read_newest(node).await.filter(|newest| newest.height <= plausible_height);
-    if is_continued {
+    let newest = read_block(node, heard.height).await.filter(|newest| newest.height <= plausible_height);
+    if heard.is_continued {
         return HistoryCheck::Same { newest };
     }
     judge_comparison(compare_history(journal.store(), node, journal.recent_blocks()).await, newest)
 }
 
-async fn read_newest(node: &NodeClient) -> Option<BlockPin> {
-    let SyncInfo { latest_block_height: height, latest_block_hash: hash, .. } = node.status().await.ok()?.sync_info;
+/// The block at a height, or the newest one. A status may state any height: its block is read.
+async fn read_block(node: &NodeClient, height: Option<u64>) -> Option<BlockPin> {
+    let height = match height {
+        Some(height) => height,
+        None => node.status().await.ok()?.sync_info.latest_block_height,
+    };
+    let hash = node.block(height).await.ok()?.block_id.hash;
     Some(BlockPin { height, hash }).filter(|newest| newest.height > 0 && !newest.hash.is_empty())
 }
 

@@ -237,7 +237,8 @@ async fn a_running_pipeline_notices_a_chain_that_went_back_at_its_first_other_bl
     let check = async |height: u64, fork: u64, parent: &str| {
         fake.stand(height, fork);
         let is_continued = journal.is_continued_by(height, parent);
-        let check = check_running(&journal, &node, is_continued, u64::MAX).await;
+        let heard = HeardBlock { height: Some(height), is_continued };
+        let check = check_running(&journal, &node, heard, u64::MAX).await;
         (is_continued, journal.record_check(check), journal.known_block().map(|known| known.height))
     };
     assert_eq!(check(8, u64::MAX, "A7").await, (true, false, Some(8)));

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     chain::head::select_node,
-    history::{check_running, settle_dispute},
+    history::{HeardBlock, check_running, settle_dispute},
     known_history::HistoryCheck,
 };
 
@@ -102,7 +102,8 @@ impl State {
                         self.args.confirmer.tx_seen(height, hash, result);
                     }
                     NodeFrame::Block { head, parent } => {
-                        self.compare_history(context, self.args.journal.is_continued_by(head.height, &parent));
+                        let is_continued = self.args.journal.is_continued_by(head.height, &parent);
+                        self.compare_history(context, HeardBlock { height: Some(head.height), is_continued });
                         self.record_block(context, head);
                     }
                     NodeFrame::Acknowledged => {}
@@ -140,7 +141,7 @@ impl State {
         }
         let has_headers = self.args.clock.with(|clock| clock.is_connected && !clock.is_quiet(Instant::now()));
         if check.compares_history && (!has_headers || self.args.journal.has_chain_changed()) {
-            self.compare_history(context, false);
+            self.compare_history(context, HeardBlock { height: None, is_continued: false });
         }
         if !has_headers {
             let (node, mailbox) = (self.args.node.clone(), context.mailbox());
@@ -155,8 +156,8 @@ impl State {
         context.send_after(STATUS_INTERVAL, Msg::CheckStatus);
     }
 
-    /// Compares the known blocks with the node. `is_continued`: a new block has shown that they are the same.
-    fn compare_history(&mut self, context: &ActorContext<Msg>, is_continued: bool) {
+    /// Compares the known blocks with the node.
+    fn compare_history(&mut self, context: &ActorContext<Msg>, heard: HeardBlock) {
         // Nodes with different blocks are in dispute: none of them shows that the chain has changed, or has not.
         if self.args.node.dispute().is_some() {
             let journal = self.args.journal.clone();
@@ -169,7 +170,7 @@ impl State {
         let plausible_height = self.args.clock.with(|clock| clock.plausible_height(Instant::now()));
         let (node, journal, mailbox) = (self.args.node.clone(), self.args.journal.clone(), context.mailbox());
         context.spawn(async move {
-            let check = check_running(&journal, &node, is_continued, plausible_height).await;
+            let check = check_running(&journal, &node, heard, plausible_height).await;
             mailbox.send(Msg::HistoryChecked(check));
         });
     }
@@ -203,7 +204,7 @@ impl State {
             self.pin_known(context);
         }
         if self.core.end_comparison() {
-            self.compare_history(context, false);
+            self.compare_history(context, HeardBlock { height: None, is_continued: false });
         }
     }
 
