@@ -1,6 +1,7 @@
 //! The digests of a genesis: no query of a node lists them, so that they come from the genesis document.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use svc_net::upstream::NodeClient;
 
@@ -43,11 +44,29 @@ async fn read_genesis(node: &NodeClient) -> Result<Vec<u8>, GenesisFailure> {
     }
 }
 
-/// Returns the digests in a genesis document. The member of an empty module may be absent.
+/// The part of a genesis document that is read: the rest of the state is not kept in memory.
+#[derive(Deserialize)]
+struct Genesis {
+    app_state: Option<GenesisState>,
+}
+
+/// The member of an empty module may be absent.
+#[derive(Deserialize)]
+struct GenesisState {
+    di: Option<GenesisDigests>,
+}
+
+#[derive(Deserialize)]
+struct GenesisDigests {
+    #[serde(default)]
+    digests: Value,
+}
+
+/// Returns the digests in a genesis document.
 fn genesis_digests(document: &[u8]) -> Result<Vec<EntityRef>, GenesisFailure> {
-    let genesis: Value = serde_json::from_slice(document).map_err(|error| GenesisFailure::new(error.to_string()))?;
-    let state = genesis["app_state"].as_object().ok_or_else(|| GenesisFailure::new("it has no app_state"))?;
-    let digests = match state.get("di").map(|module| &module["digests"]) {
+    let genesis: Genesis = serde_json::from_slice(document).map_err(|error| GenesisFailure::new(error.to_string()))?;
+    let state = genesis.app_state.ok_or_else(|| GenesisFailure::new("it has no app_state"))?;
+    let digests = match state.di.map(|module| module.digests) {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(digests)) => digests,
         Some(_) => return Err(GenesisFailure::new("its digests are not a list")),
