@@ -135,7 +135,7 @@ async fn measure_webhooks() -> (f64, f64) {
             Notification { id, kind: "vpr.notification", height, body: body.clone() }
         };
         let notifications: Vec<Notification> = (0..50).map(notification).collect();
-        let rows = BlockEvents { height, ids: Vec::new(), notifications };
+        let rows = BlockEvents { height, hash: None, ids: Vec::new(), notifications };
         store.store_blocks(&[rows], 0, 1_000_000).await.expect("stored");
     }
     store.close().await;

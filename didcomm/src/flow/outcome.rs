@@ -112,6 +112,24 @@ impl Progress {
         self.record.updated_at = now;
     }
 
+    /// The node shows the validation of this agent that it looked for.
+    pub fn note_validation_proven(&mut self, now: i64) {
+        if let Some(tx) = self.record.validation.as_mut().and_then(|validation| validation.tx.as_mut()) {
+            tx.status = TxStatus::Succeeded;
+        }
+        self.record.updated_at = now;
+    }
+
+    /// The node shows a credential that was looked for, by its id. It keeps the hash of its transaction where no other one is known.
+    pub fn note_credential_proven(&mut self, id: Option<&str>, hash: Option<String>, now: i64) {
+        let is_it = |one: &&mut FlowCredential| one.id.as_deref() == id;
+        if let Some(tx) = self.record.credentials_mut().find(is_it).and_then(|credential| credential.tx.as_mut()) {
+            tx.status = TxStatus::Succeeded;
+            tx.hash = hash.or(tx.hash.take());
+        }
+        self.record.updated_at = now;
+    }
+
     /// The credential is in the outbox.
     pub fn note_delivered(&mut self, now: i64) {
         if let Some(exchange) = &mut self.record.exchange {

@@ -139,11 +139,53 @@ impl FlowRecord {
         self.side == Side::Validator && self.credentials().any(|one| is_out(one) && is_of_it(one))
     }
 
+    /// Whether the state follows from a validation.
+    fn rests_on_validation(&self) -> bool {
+        use FlowState as S;
+        matches!(self.state, S::Validated | S::ValidatedPendingClaims | S::CredOffered | S::Completed)
+    }
+
+    /// Whether the chain has lost the block of this agent's validation, and nothing has shown it since.
+    pub fn lacks_validation(&self) -> bool {
+        let of_agent = self.validation.as_ref().filter(|one| one.submission == Submission::Agent);
+        let tx = of_agent.and_then(|one| one.tx.as_ref());
+        let is_sought = self.side == Side::Validator && self.rests_on_validation();
+        is_sought && tx.is_some_and(|tx| tx.status == TxStatus::Submitted)
+    }
+
+    /// The first credential whose payment was in a block that the chain has lost, and that nothing has shown since.
+    pub fn unproven_credential(&self) -> Option<&FlowCredential> {
+        let is_sought = self.side == Side::Validator && !self.state.is_terminal();
+        self.credentials().find(|one| is_sought && one.is_unproven())
+    }
+
+    /// The chain has lost blocks: the transactions in them are looked for at the node once more. `is_lost` says of a hash whether its block is
+    /// lost, and of none whether the block of an unknown transaction may be. Returns whether anything is looked for.
+    pub fn look_again(&mut self, newest_kept: u64, is_lost: impl Fn(Option<&str>) -> bool) -> bool {
+        // A read at a lost height would make each later one look late.
+        self.round.read_at = self.round.read_at.min(newest_kept);
+        if self.side != Side::Validator || self.state.is_terminal() {
+            return false;
+        }
+        let has_validation = self.rests_on_validation();
+        let doubt = |tx: &mut FlowTx| {
+            let is_doubtful = tx.status == TxStatus::Succeeded && is_lost(tx.hash.as_deref());
+            if is_doubtful {
+                (tx.status, tx.height) = (TxStatus::Submitted, None);
+            }
+        };
+        if let Some(Validation { submission: Submission::Agent, tx: Some(tx), .. }) = &mut self.validation
+            && has_validation
+        {
+            doubt(tx);
+        }
+        self.credentials_mut().filter(|one| one.is_paid()).filter_map(|one| one.tx.as_mut()).for_each(doubt);
+        self.lacks_validation() || self.unproven_credential().is_some()
+    }
+
     /// The number of credentials that were paid under a session.
     pub fn paid_under(&self, session_id: &str) -> usize {
-        let is_paid = |one: &&FlowCredential| {
-            one.session_id == session_id && !matches!(one.stage, CredentialStage::Signed | CredentialStage::Received)
-        };
+        let is_paid = |one: &&FlowCredential| one.session_id == session_id && one.is_paid() && !one.is_unproven();
         let before = if session_id == self.session_id { self.paid_before } else { 0 };
         before + self.credentials().filter(is_paid).count()
     }

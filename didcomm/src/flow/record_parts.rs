@@ -201,6 +201,20 @@ pub struct FlowCredential {
     pub tx: Option<FlowTx>,
 }
 
+impl FlowCredential {
+    /// Whether this agent has paid for it.
+    pub fn is_paid(&self) -> bool {
+        !matches!(self.stage, CredentialStage::Signed | CredentialStage::Received)
+    }
+
+    /// Whether its payment was in a block that the chain has lost.
+    pub(super) fn is_unproven(&self) -> bool {
+        let is_out =
+            matches!(self.stage, CredentialStage::Anchored | CredentialStage::Delivered | CredentialStage::Held);
+        is_out && self.tx.as_ref().is_some_and(|tx| tx.status == TxStatus::Submitted)
+    }
+}
+
 /// An exchange of messages about a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

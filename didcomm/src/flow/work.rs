@@ -24,11 +24,16 @@ pub enum FlowWork {
     Anchor,
     /// Counts the paid records once more, and sends the credential.
     Deliver,
+    /// Looks at the node for a validation or a credential whose block the chain has lost, and sends it again where the node lacks it.
+    LookAgain,
 }
 
 /// The next step of a flow; none while it waits for its peer, for people or for the chain.
 pub fn next_work(record: &FlowRecord) -> Option<FlowWork> {
     use FlowState as S;
+    if record.lacks_validation() || record.unproven_credential().is_some() {
+        return Some(FlowWork::LookAgain);
+    }
     // A flow that was rejected and validated all the same offers nothing until its applicant begins again.
     let may_offer = record.is_holder && record.connection_state == ConnectionState::Established;
     match (record.side, record.state) {

@@ -8,6 +8,7 @@ pub mod error;
 pub mod flows;
 pub mod grant;
 pub mod journal_key;
+pub mod lost_blocks;
 pub mod notification;
 pub mod participant;
 pub mod peer_tag;

@@ -65,11 +65,14 @@ impl WriteStop {
         }
     }
 
-    /// Whether the chain has refused nothing: the same write may succeed once the node answers, or runs another release.
+    /// Whether the chain has refused nothing: the same write may succeed once the node answers or runs another release, or the agent is
+    /// rebased.
     pub fn is_of_node(&self) -> bool {
         match self {
             Self::Unanswered(_) => true,
-            Self::Blocked(block) => matches!(block.reason, BlockedReason::SignedFieldDiffers(_)),
+            Self::Blocked(block) => {
+                matches!(block.reason, BlockedReason::SignedFieldDiffers(_) | BlockedReason::ChainChanged(_))
+            }
             Self::Failed(_) => false,
         }
     }
@@ -123,13 +126,13 @@ impl From<SubmitError> for WriteStop {
                 BlockedReason::NoParticipant.into()
             }
             SubmitError::NotTaken { .. } => BlockedReason::SignedFieldDiffers(error.to_string()).into(),
+            SubmitError::ChainChanged(ref change) => BlockedReason::ChainChanged(change.to_string()).into(),
             SubmitError::Simulation(_) => Self::Failed(error.to_string()),
             // Nothing was sent. Of a write that was restored a block is known, which the next attempt finds at the node.
             SubmitError::Node(_)
             | SubmitError::Sequence(_)
             | SubmitError::SequenceMoved { .. }
             | SubmitError::NodeBehind { .. }
-            | SubmitError::ChainChanged(_)
             | SubmitError::Journal(_)
             | SubmitError::Unrecorded(_)
             | SubmitError::Restored { .. }
@@ -188,8 +191,11 @@ impl WritingAccount {
         }
     }
 
-    /// Reads a grant of the account at the node.
+    /// Reads a grant of the account at the node. While the chain has another history than the agent, nothing is signed.
     pub async fn read_grant(&self, wanted: &WantedGrant) -> Result<AgentGrant, WriteStop> {
+        if let Some(change) = self.pipeline().journal().chain_change() {
+            return Err(BlockedReason::ChainChanged(change.to_string()).into());
+        }
         let agent = self.agent();
         let (node, release) = (self.pipeline().node(), self.pipeline().release());
         // The node judges by its newest block: an allowance that refills between two blocks pays with the next one.

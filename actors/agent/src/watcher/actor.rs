@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use svc_agent_flows::NamedParticipant;
 use svc_agent_identity::chain_link::ChainError;
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure};
 use svc_net::{
@@ -14,24 +13,22 @@ use svc_net::{
 use svc_otel::metrics;
 use svc_wire::{
     block_subscription::{SubscriptionEffect, SubscriptionPhase},
-    event_stream::{IndexerEvent, StreamMessage},
+    event_stream::StreamMessage,
 };
 use tokio::time::sleep;
 
 use super::{
-    Args, Msg,
+    Args, Msg, WatcherArgs,
     core::{CompleteBlock, EventCollector},
     cursor::{STORE_PAUSE, read_cursor},
     indexer_choice::IndexerChoice,
     proof::{StatedBlock, StoreFailure, is_consistent, prove_and_store},
+    reactions::act_on,
     release,
 };
 
 /// Time between two looks for an indexer that has to be compared with the node.
 const COMPARISON_INTERVAL: Duration = Duration::from_secs(2);
-/// Modules of events about grants and participants, and those about schemas and digests too.
-const GRANT_MODULES: [&str; 2] = ["de", "pp"];
-const CREDENTIAL_MODULES: [&str; 5] = ["cs", "de", "di", "ec", "pp"];
 /// Attempts in a row without a proof after which the connection ends, and another indexer may be selected.
 const MAX_UNPROVEN: u32 = 10;
 /// Blocks that may wait for the store while the watcher counts as live: each one waits for a moment.
@@ -216,7 +213,8 @@ impl State {
             SubscriptionEffect::ReadPage { after, cursor } => self.held_page = Some((after, cursor)),
             SubscriptionEffect::Deliver { events } => {
                 metrics::record_registry_events(events.len());
-                self.handle_events(&events);
+                let WatcherArgs { handled, resolution, credentials, flows, .. } = &self.args.watcher;
+                act_on(&events, handled, resolution, credentials, flows);
                 let notifications = self.args.watcher.notifications;
                 self.collector.take(events, |event| notifications.id(event));
                 if self.collector.is_full() && self.subscription.phase() == SubscriptionPhase::Live {
@@ -243,32 +241,14 @@ impl State {
         }
     }
 
-    /// Acts on events about grants, participants, schemas and digests.
-    fn handle_events(&self, events: &[IndexerEvent]) {
-        let watcher = &self.args.watcher;
-        let has_event_of = |modules: &[&str]| {
-            let is_of = |event: &&IndexerEvent| modules.contains(&event.payload.module.as_str());
-            events.iter().filter(is_of).any(|event| watcher.handled.contains(&event.event_type))
-        };
-        if has_event_of(&GRANT_MODULES) {
-            watcher.resolution.registry_changed();
-            watcher.flows.grants_changed();
-        }
-        if has_event_of(&CREDENTIAL_MODULES) {
-            watcher.credentials.registry_changed();
-        }
-        let participant = |event: &IndexerEvent| {
-            let is_one = event.payload.entity_type.as_deref() == Some("Participant");
-            let id = event.payload.entity_id.as_deref().filter(|_| is_one)?.parse().ok()?;
-            Some(NamedParticipant { id, height: event.block_height })
-        };
-        let handled = events.iter().filter(|event| watcher.handled.contains(&event.event_type));
-        watcher.flows.participants_changed(handled.filter_map(participant).collect());
+    /// Whether the chain has another history than the agent: nothing is stored until a person rebases the stopped agent.
+    fn has_changed(&self) -> bool {
+        self.args.watcher.pipeline.journal().chain_change().is_some()
     }
 
     /// Stores the complete blocks, one transaction at a time, and then reads the next page.
     fn store_blocks(&mut self, context: &ActorContext<Msg>) {
-        if self.storing.is_some() {
+        if self.storing.is_some() || self.has_changed() {
             return;
         }
         let blocks = self.collector.next_blocks();
@@ -314,6 +294,16 @@ impl State {
                 if is_current {
                     self.note_other_block(height, is_own);
                 }
+                context.send_after(STORE_PAUSE, Msg::StoreAgain);
+                return;
+            }
+            Err(StoreFailure::NodeBehind) => {
+                tracing::debug!("events are not stored before the node has their block");
+                context.send_after(STORE_PAUSE, Msg::StoreAgain);
+                return;
+            }
+            Err(StoreFailure::OtherHistory { height, known, found }) => {
+                tracing::error!(height, known, found, "the node has another block than the events were stored from");
                 context.send_after(STORE_PAUSE, Msg::StoreAgain);
                 return;
             }
@@ -375,7 +365,7 @@ impl State {
         let phase = self.subscription.phase();
         // An indexer of which no block was compared with the node's may follow another chain.
         let is_proven = phase == SubscriptionPhase::Live && self.is_same_chain;
-        let is_live = is_proven && self.collector.next_blocks().len() <= MAX_LIVE_BLOCKS;
+        let is_live = is_proven && !self.has_changed() && self.collector.next_blocks().len() <= MAX_LIVE_BLOCKS;
         let was_live = self.args.state.with(|state| {
             state.stored_height = self.collector.cursor();
             state.is_silent = self.subscription.is_silent();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use svc_agent_store::EVERY_EVENT;
 use svc_wire::event_stream::IndexerEvent;
 
 /// Blocks that one transaction stores.
@@ -71,7 +72,9 @@ impl EventCollector {
             let height = event.block_height;
             let is_stored = match self.cursor {
                 Some(cursor) if height < cursor => true,
-                Some(cursor) if height == cursor => self.ids_at_cursor.contains(&id(&event)),
+                Some(cursor) if height == cursor => {
+                    self.ids_at_cursor.contains(&id(&event)) || self.ids_at_cursor.contains(EVERY_EVENT)
+                }
                 _ => false,
             };
             let block = self.pending.entry(height).or_default();

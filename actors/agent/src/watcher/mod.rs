@@ -9,13 +9,15 @@
 mod actor;
 mod core;
 mod cursor;
+mod history;
 mod indexer_choice;
 mod proof;
+mod reactions;
 mod release;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use svc_agent_core::notification::NotificationMaker;
 use svc_agent_flows::FlowDirectory;
@@ -39,6 +41,7 @@ use svc_wire::{
 };
 
 use self::proof::StoreFailure;
+pub use self::reactions::HandledEvents;
 
 /// The state of a watcher, for readers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -92,35 +95,6 @@ pub enum Msg {
 }
 
 impl_actor_message!(Msg { Link, PageRead, HeightRead, Stored, StoreAgain, CompareIndexers, IndexerFound });
-
-/// The event types that the agent acts on. Events of the others are delivered all the same.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum HandledEvents {
-    /// All types.
-    #[default]
-    All,
-    /// No type.
-    None,
-    /// All types but these.
-    Except(BTreeSet<String>),
-}
-
-impl HandledEvents {
-    fn contains(&self, event_type: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::None => false,
-            Self::Except(types) => !types.contains(event_type),
-        }
-    }
-
-    /// Whether participants that were revoked, slashed or changed may take credentials out of the document.
-    pub(crate) fn withdraws_credentials(&self) -> bool {
-        ["RevokeParticipant", "SlashParticipantTrustDeposit", "SetParticipantEffectiveUntil"]
-            .into_iter()
-            .all(|event_type| self.contains(event_type))
-    }
-}
 
 /// Arguments of the watcher.
 pub(crate) struct WatcherArgs {

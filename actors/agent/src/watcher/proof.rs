@@ -11,7 +11,11 @@ use svc_wire::{
     timestamp::{iso_millis, parse_rfc3339},
 };
 
-use super::{Args, WatcherArgs, core::CompleteBlock};
+use super::{
+    Args, WatcherArgs,
+    core::CompleteBlock,
+    history::{HistoryDoubt, prove_history},
+};
 
 /// A block that the indexer has stated, for the comparison with the node's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,8 +53,30 @@ pub enum StoreFailure {
         /// Whether the indexer's message was about this block alone.
         is_own: bool,
     },
+    /// The node does not have the block yet.
+    NodeBehind,
+    /// The node has another block at the cursor than the store.
+    OtherHistory {
+        /// The height.
+        height: u64,
+        /// Hash of the block of the store.
+        known: String,
+        /// Hash of the block of the node.
+        found: String,
+    },
     /// The agent ends.
     Refused,
+}
+
+impl From<HistoryDoubt> for StoreFailure {
+    fn from(doubt: HistoryDoubt) -> Self {
+        match doubt {
+            HistoryDoubt::Store(error) => Self::Store(error),
+            HistoryDoubt::NodeBehind => Self::NodeBehind,
+            HistoryDoubt::Unanswered(reason) => Self::Unproven(reason),
+            HistoryDoubt::Other { height, known, found } => Self::OtherHistory { height, known, found },
+        }
+    }
 }
 
 impl From<AgentStoreError> for StoreFailure {
@@ -122,7 +148,12 @@ pub(super) async fn prove_and_store(
     for block in blocks {
         prove_own_writes(watcher, &block.events).await?;
     }
-    let rows: Vec<BlockEvents> = blocks.iter().map(|block| to_rows(args, block)).collect();
+    let Some(last) = blocks.last() else { return Ok(()) };
+    let hash = prove_history(&watcher.store, watcher.pipeline.node(), last.height).await?;
+    let mut rows: Vec<BlockEvents> = blocks.iter().map(|block| to_rows(args, block)).collect();
+    if let Some(last) = rows.last_mut() {
+        last.hash = hash;
+    }
     let now = wall_clock::now().seconds;
     Ok(watcher.store.store_blocks(&rows, now, watcher.max_stored).await?)
 }
@@ -132,6 +163,7 @@ fn to_rows(args: &Args, block: &CompleteBlock) -> BlockEvents {
     let is_delivered = args.watcher.courier.is_some();
     BlockEvents {
         height: block.height,
+        hash: None,
         ids: block.events.iter().map(|event| maker.id(event)).collect(),
         notifications: block.events.iter().filter(|_| is_delivered).map(|event| maker.make(event)).collect(),
     }

@@ -1,5 +1,6 @@
 //! Tests of the events that are not stored yet, then of the actor with an indexer over a real socket.
 
+use svc_agent_store::EVERY_EVENT;
 use svc_wire::event_stream::{EventPayload, IndexerEvent, IndexerEventTag};
 
 use super::core::{CompleteBlock, EventCollector};
@@ -55,6 +56,17 @@ fn repeated_and_lower_heights_are_skipped_and_further_events_of_the_newest_block
     collector.take(vec![event(6, 0), event(6, 1)], id);
     assert_eq!(store_all(&mut collector), [(6, vec![1])]);
     assert_eq!(store_all(&mut collector), []);
+}
+
+#[test]
+fn after_a_rebase_no_event_of_the_block_at_the_cursor_is_stored_once_more() {
+    let mut collector = EventCollector::new(Some(5), [EVERY_EVENT.to_owned()]);
+    collector.take(vec![event(5, 0), event(5, 1), event(6, 0)], id);
+    collector.complete(6);
+    assert_eq!(store_all(&mut collector), [(6, vec![0])]);
+    // The next block has its own ids again.
+    collector.take(vec![event(6, 0), event(6, 1)], id);
+    assert_eq!(store_all(&mut collector), [(6, vec![1])]);
 }
 
 #[test]

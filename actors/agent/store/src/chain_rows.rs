@@ -59,7 +59,7 @@ pub(super) async fn want_resolution(
     Ok(())
 }
 
-async fn insert_transaction(connection: &mut AnyConnection, hash: &str) -> Result<(), AgentStoreError> {
+pub(super) async fn insert_transaction(connection: &mut AnyConnection, hash: &str) -> Result<(), AgentStoreError> {
     let sql = "INSERT INTO own_transaction (hash) VALUES ($1) ON CONFLICT (hash) DO NOTHING";
     sqlx::query(sql).bind(hash).execute(connection).await?;
     Ok(())

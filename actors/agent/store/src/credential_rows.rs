@@ -46,6 +46,11 @@ impl CredentialKind {
         }
     }
 
+    /// Reads the name in the store.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == name)
+    }
+
     /// Whether the document links to a presentation of it.
     pub fn is_presented(self) -> bool {
         self != Self::Issued
@@ -111,16 +116,18 @@ impl StoredCredential {
 
 /// The reason of a credential that was withdrawn before anything of it was sent, because its key had left the document.
 pub const KEY_REMOVED: &str = "KEY_REMOVED";
+/// The reason of one whose digest was in a block that the chain has lost: it is looked for at the node before anything is sent.
+pub const CHAIN_CHANGED: &str = "CHAIN_CHANGED";
 /// The reason of one that was withdrawn before anything of it was sent, because it was out of date.
 pub const NOT_SENT: &str = "NOT_SENT";
 
-const COLUMNS: &str = "id, kind, name, schema_id, issuer, subject, issuer_participant, digest, claims_digest, proof_method, body, state, reason, \
+pub(super) const COLUMNS: &str = "id, kind, name, schema_id, issuer, subject, issuer_participant, digest, claims_digest, proof_method, body, state, reason, \
                        tx_hash, valid_until, created_at";
 
 fn parse_credential(row: &AnyRow) -> Result<StoredCredential, AgentStoreError> {
     let (id, kind, state): (String, String, String) = (row.try_get("id")?, row.try_get("kind")?, row.try_get("state")?);
     let corrupt = || AgentStoreError::CorruptRow(format!("credential {id:?}"));
-    let kind = CredentialKind::ALL.into_iter().find(|known| known.as_str() == kind).ok_or_else(corrupt)?;
+    let kind = CredentialKind::parse(&kind).ok_or_else(corrupt)?;
     let state = CredentialState::ALL.into_iter().find(|known| known.as_str() == state).ok_or_else(corrupt)?;
     Ok(StoredCredential {
         kind,
@@ -142,7 +149,7 @@ fn parse_credential(row: &AnyRow) -> Result<StoredCredential, AgentStoreError> {
     })
 }
 
-fn parse_all(rows: &[AnyRow]) -> Result<Vec<StoredCredential>, AgentStoreError> {
+pub(super) fn parse_all(rows: &[AnyRow]) -> Result<Vec<StoredCredential>, AgentStoreError> {
     rows.iter().map(parse_credential).collect()
 }
 

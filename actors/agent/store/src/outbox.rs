@@ -1,6 +1,7 @@
 //! The outbox: events that are still to be delivered, and the heights of those that were dropped.
 
 mod dead_letters;
+mod gaps;
 
 use std::collections::BTreeSet;
 
@@ -13,8 +14,9 @@ use sqlx::{
 use svc_agent_core::{notification::Notification, peers::PeerEvent, time_text::millis_text};
 use uuid::Uuid;
 
-pub use self::dead_letters::DeadLetter;
-use self::dead_letters::insert_dead_letter;
+pub(super) use self::gaps::lose_events;
+pub use self::{dead_letters::DeadLetter, gaps::EventGap};
+use self::{dead_letters::insert_dead_letter, gaps::note_gap};
 use super::{
     agent_store::AgentStore,
     columns::{from_column, to_column},
@@ -51,17 +53,6 @@ impl OutboxEvent {
     }
 }
 
-/// Heights whose events were dropped, because too many were stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventGap {
-    /// First height.
-    pub from_height: u64,
-    /// Last height.
-    pub to_height: u64,
-    /// Dropped events.
-    pub count: u64,
-}
-
 /// The numbers of the outbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutboxSizes {
@@ -73,11 +64,19 @@ pub struct OutboxSizes {
     pub oldest_at: Option<i64>,
 }
 
+/// Stands for the ids of all events at the cursor: none of them is stored once more.
+pub const EVERY_EVENT: &str = "*";
+
+/// Precedes the hash of the block at the cursor, which is stored among the ids of its events.
+pub(super) const BLOCK_MARK: &str = "block/";
+
 /// The events of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockEvents {
     /// Height.
     pub height: u64,
+    /// Hash of the block at the node, upper-case hex; `None` where it is not known.
+    pub hash: Option<String>,
     /// Ids of all its events, for those that come again.
     pub ids: Vec<String>,
     /// Webhooks; none while no URL is configured.
@@ -104,7 +103,15 @@ impl AgentStore {
         Ok(u64::try_from(height).ok())
     }
 
-    /// Returns the ids of the events at the cursor's height: an indexer may send further ones of the same block.
+    /// Returns height and hash of the block at the cursor, by which another history shows; `None` where its hash is not known.
+    pub async fn cursor_block(&self) -> Result<Option<(u64, String)>, AgentStoreError> {
+        let sql = "SELECT height, id FROM event_cursor, event_at_cursor WHERE id LIKE 'block/%'";
+        let Some(row) = sqlx::query(sql).fetch_optional(self.reader()).await? else { return Ok(None) };
+        let (height, mark): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+        Ok(mark.strip_prefix(BLOCK_MARK).map(|hash| (from_column(height), hash.to_owned())))
+    }
+
+    /// Returns the ids of the events at the cursor's height, or [`EVERY_EVENT`]: an indexer may send further ones of the same block.
     pub async fn ids_at_cursor(&self) -> Result<Vec<String>, AgentStoreError> {
         Ok(sqlx::query_scalar("SELECT id FROM event_at_cursor").fetch_all(self.reader()).await?)
     }
@@ -122,7 +129,8 @@ impl AgentStore {
         let ids: BTreeSet<String> = ids.into_iter().collect();
         let is_stored = |event: &Notification| {
             let event_height = to_column(event.height);
-            event_height < height || (event_height == height && ids.contains(&event.id))
+            let is_known = ids.contains(&event.id) || ids.contains(EVERY_EVENT);
+            event_height < height || (event_height == height && is_known)
         };
         let added: Vec<OutboxEvent> = blocks
             .iter()
@@ -141,7 +149,10 @@ impl AgentStore {
         if height_now != height {
             sqlx::query("DELETE FROM event_at_cursor").execute(&mut *transaction).await?;
         }
-        for ids in last.ids.chunks(ROWS).filter(|_| to_column(last.height) == height_now) {
+        let has_mark = height_now == height && ids.iter().any(|id| id.starts_with(BLOCK_MARK));
+        let mark = last.hash.iter().filter(|_| !has_mark).map(|hash| format!("{BLOCK_MARK}{hash}"));
+        let ids: Vec<String> = mark.chain(last.ids.iter().cloned()).collect();
+        for ids in ids.chunks(ROWS).filter(|_| to_column(last.height) == height_now) {
             let sql = format!(
                 "INSERT INTO event_at_cursor (id) VALUES {} ON CONFLICT (id) DO NOTHING",
                 placeholders(ids.len(), 1)
@@ -175,58 +186,6 @@ impl AgentStore {
             }
         }
         sqlx::query("UPDATE event_cursor SET stored = stored - $1").bind(removed).execute(&mut *transaction).await?;
-        Ok(transaction.commit().await?)
-    }
-
-    /// Returns gaps in the order of their heights, behind one that begins at `after`.
-    pub async fn event_gaps(&self, after: Option<u64>, limit: usize) -> Result<Vec<EventGap>, AgentStoreError> {
-        let sql =
-            "SELECT from_height, to_height, count FROM event_gap WHERE from_height > $1 ORDER BY from_height LIMIT $2";
-        let limit = to_column(limit as u64);
-        let rows = sqlx::query(sql).bind(after.map_or(-1, to_column)).bind(limit).fetch_all(self.reader()).await?;
-        let parse = |row: &AnyRow| -> Result<EventGap, sqlx::Error> {
-            let [from_height, to_height, count] = [row.try_get(0)?, row.try_get(1)?, row.try_get(2)?].map(from_column);
-            Ok(EventGap { from_height, to_height, count })
-        };
-        Ok(rows.iter().map(parse).collect::<Result<_, _>>()?)
-    }
-
-    /// Puts events of a gap behind the newest event, and shrinks the gap to the heights from `next_height` on.
-    pub async fn refill_gap(
-        &self,
-        gap: &EventGap,
-        notifications: &[Notification],
-        next_height: u64,
-        now: i64,
-    ) -> Result<(), AgentStoreError> {
-        let mut transaction = self.begin().await?;
-        // Further events may have been dropped meanwhile: only these heights are cut out of the gap that is there now.
-        let sql = "SELECT from_height, to_height, count FROM event_gap WHERE from_height <= $1 AND to_height >= $1";
-        let (from, next) = (to_column(gap.from_height), to_column(next_height));
-        if let Some(row) = sqlx::query(sql).bind(from).fetch_optional(&mut *transaction).await? {
-            let (known_from, known_to, count): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-            let sql = "DELETE FROM event_gap WHERE from_height = $1";
-            sqlx::query(sql).bind(known_from).execute(&mut *transaction).await?;
-            let left = (count - to_column(notifications.len() as u64)).max(0);
-            if known_from < from {
-                insert_gap(&mut transaction, known_from, from - 1, if next > known_to { left } else { 0 }).await?;
-            }
-            if next <= known_to {
-                insert_gap(&mut transaction, next, known_to, left).await?;
-            }
-        }
-        let sql = "SELECT next_number FROM event_cursor";
-        let number: i64 = sqlx::query_scalar(sql).fetch_one(&mut *transaction).await?;
-        let added = notifications.iter().zip(number..);
-        let added: Vec<OutboxEvent> =
-            added.map(|(notification, number)| OutboxEvent::new(number, notification, now)).collect();
-        insert_events(&mut transaction, &added).await?;
-        let number = number + to_column(added.len() as u64);
-        sqlx::query("UPDATE event_cursor SET next_number = $1, stored = stored + $2")
-            .bind(number)
-            .bind(to_column(notifications.len() as u64))
-            .execute(&mut *transaction)
-            .await?;
         Ok(transaction.commit().await?)
     }
 
@@ -359,32 +318,4 @@ async fn drop_oldest(connection: &mut AnyConnection, count: i64) -> Result<i64, 
         }
     }
     Ok(dropped)
-}
-
-/// Notes dropped events. Gaps that touch become one, so that few rows remain.
-async fn note_gap(
-    connection: &mut AnyConnection,
-    mut from: i64,
-    mut to: i64,
-    mut count: i64,
-) -> Result<(), AgentStoreError> {
-    let sql = "SELECT from_height, to_height, count FROM event_gap WHERE to_height >= $1 AND from_height <= $2";
-    let touching = sqlx::query(sql).bind(from - 1).bind(to + 1).fetch_all(&mut *connection).await?;
-    for row in &touching {
-        let (known_from, known_to, known_count): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        (from, to, count) = (from.min(known_from), to.max(known_to), count + known_count);
-        let sql = "DELETE FROM event_gap WHERE from_height = $1";
-        sqlx::query(sql).bind(known_from).execute(&mut *connection).await?;
-    }
-    insert_gap(connection, from, to, count).await
-}
-
-async fn insert_gap(connection: &mut AnyConnection, from: i64, to: i64, count: i64) -> Result<(), AgentStoreError> {
-    sqlx::query("INSERT INTO event_gap (from_height, to_height, count) VALUES ($1, $2, $3)")
-        .bind(from)
-        .bind(to)
-        .bind(count)
-        .execute(connection)
-        .await?;
-    Ok(())
 }

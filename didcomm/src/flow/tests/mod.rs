@@ -1,6 +1,7 @@
 //! Tests of flows against the tables of the contract.
 
 mod documented;
+mod lost_blocks;
 mod meanings;
 mod model;
 mod reads;

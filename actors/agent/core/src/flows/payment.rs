@@ -88,7 +88,7 @@ impl SessionPayment {
 
 #[cfg(test)]
 mod tests {
-    use svc_didcomm::flow::{CredentialStage, FlowCredential, PastRound};
+    use svc_didcomm::flow::{CredentialStage, FlowCredential, FlowTx, PastRound, TxStatus};
     use svc_wire::proto::svc::pp::v1::ParticipantSessionRecord;
 
     use super::{super::testing::direct_validation, *};
@@ -175,6 +175,31 @@ mod tests {
             let found = session_payment(&record, "s", Some(&foreign), &own(), 3);
             assert_eq!(found.before_signing(), Step::Block("SESSION_FOREIGN"));
             assert_eq!(found.before_sending(), Step::Block("SESSION_FOREIGN"));
+        }
+    }
+
+    #[test]
+    fn a_payment_in_a_lost_block_counts_once_the_node_shows_it_again() {
+        let tx = FlowTx {
+            status: TxStatus::Succeeded,
+            hash: Some("LOST".to_owned()),
+            height: None,
+            reason: None,
+            error: None,
+        };
+        let held = FlowCredential { tx: Some(tx), ..credential(CredentialStage::Held) };
+        let mut record = FlowRecord { credential: Some(held), ..flow(None, None) };
+        let before_sending = |record: &FlowRecord, issuers: &[u64]| {
+            session_payment(record, "s", Some(&session(issuers)), &own(), 3).before_sending()
+        };
+        assert_eq!(before_sending(&record, &[3]), PaymentStep::GoOn, "it is known");
+        assert!(record.look_again(5, |hash| hash == Some("LOST")));
+        for (issuers, expected) in [
+            (&[][..], PaymentStep::GoOn),
+            (&[3], PaymentStep::FindDigest),
+            (&[3, 3], PaymentStep::Block("ALREADY_ISSUED")),
+        ] {
+            assert_eq!(before_sending(&record, issuers), expected, "{issuers:?}");
         }
     }
 }

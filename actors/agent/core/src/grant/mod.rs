@@ -28,6 +28,8 @@ pub enum BlockedReason {
     /// The node lacks the message, or describes a field of it otherwise: the text names both. It ends when the node runs a release that takes
     /// the message.
     SignedFieldDiffers(String),
+    /// The chain has another history than the agent: the text names both. It ends when a person has rebased the agent.
+    ChainChanged(String),
 }
 
 impl BlockedReason {
@@ -41,13 +43,14 @@ impl BlockedReason {
             Self::FeeAboveCeiling => "FEE_ABOVE_CEILING",
             Self::NoFunds => "NO_FUNDS",
             Self::SignedFieldDiffers(_) => "SIGNED_FIELD_DIFFERS",
+            Self::ChainChanged(_) => "CHAIN_CHANGED",
         }
     }
 
     /// Returns the facts behind the code, where the code does not name them.
     pub fn text(&self) -> Option<&str> {
         match self {
-            Self::SignedFieldDiffers(text) => Some(text),
+            Self::SignedFieldDiffers(text) | Self::ChainChanged(text) => Some(text),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Refused writes of the account, and the reasons that block them.
 
 use svc_net::upstream::NodeClient;
-use svc_pipeline::{Ceiling, CeilingExceeded, SubmittedTx, TxRefusal};
+use svc_pipeline::{Ceiling, CeilingExceeded, ChainChange, SubmittedTx, TxRefusal};
 use svc_wire::chain_error::ChainError;
 
 use super::*;
@@ -81,6 +81,7 @@ fn each_refusal_of_the_signer_has_its_kind() {
         (SubmitError::Restored { hash: "A".to_owned(), height: 1 }, Unanswered),
         (SubmitError::Overloaded { limit: 1 }, Unanswered),
         (not_taken(), Blocked("SIGNED_FIELD_DIFFERS")),
+        (chain_changed(), Blocked("CHAIN_CHANGED")),
         (SubmitError::SigningFailed, Unanswered),
     ] {
         let text = format!("{error:?}");
@@ -89,6 +90,12 @@ fn each_refusal_of_the_signer_has_its_kind() {
         let failure = WriteFailure { last_tx: None, may_execute: false, error: WriteError::Submit(error) };
         assert_eq!(conclude(Err(failure), None).as_ref().map_err(kind_of), Err(expected), "{text}");
     }
+}
+
+fn chain_changed() -> SubmitError {
+    let (pinned, found) = (Some("A".to_owned()), "B".to_owned());
+    let change = ChainChange { height: 7, pinned, missing_tx: None, found, agreed: Some(6) };
+    SubmitError::ChainChanged(Box::new(change))
 }
 
 fn not_taken() -> SubmitError {
@@ -104,6 +111,7 @@ fn a_message_that_the_node_reads_otherwise_is_named_with_its_field_and_is_not_th
     }
     for (stop, is_of_node) in [
         (stop, true),
+        (chain_changed().into(), true),
         (WriteStop::Unanswered(String::new()), true),
         (BlockedReason::NoGrant.into(), false),
         (WriteStop::Failed(String::new()), false),

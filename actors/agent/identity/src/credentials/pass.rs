@@ -81,6 +81,7 @@ impl Pass<'_> {
     pub async fn run(&self) -> Result<PassReport, WriteStop> {
         let mut report = PassReport::default();
         self.withdraw_unproven().await?;
+        self.settle_doubts().await?;
         self.name_forms().await?;
         self.withdraw().await?;
         // A revoked credential is out of the document before anything is sent. A publication that failed is repeated so, too.
@@ -150,6 +151,22 @@ impl Pass<'_> {
                     store.withdraw_of_method(kind, &method, KEY_REMOVED).await?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Looks at the node for the digests of presented credentials whose blocks the chain has lost. One that is not there waits for its
+    /// digest.
+    async fn settle_doubts(&self) -> Result<(), WriteStop> {
+        let store = &self.issuer.account.store;
+        for one in store.doubtful_credentials().await? {
+            let is_shown = self.registry().anchored_at(&one.digest).await?.is_some();
+            tracing::info!(
+                credential = one.id,
+                is_shown,
+                "the digest of a credential is looked for on the changed chain"
+            );
+            store.settle_doubt(&one.id, is_shown).await?;
         }
         Ok(())
     }

@@ -247,7 +247,7 @@ fn block(height: u64, events: u64) -> BlockEvents {
         Notification { body: format!(r#"{{"id":"{id}"}}"#), id, kind: "vpr.notification", height }
     };
     let notifications: Vec<Notification> = (0..events).map(notification).collect();
-    BlockEvents { height, ids: notifications.iter().map(|one| one.id.clone()).collect(), notifications }
+    BlockEvents { height, hash: None, ids: notifications.iter().map(|one| one.id.clone()).collect(), notifications }
 }
 
 async fn start_courier(store: &AgentStore, url: url::Url) -> (CourierHandle, Supervisor) {

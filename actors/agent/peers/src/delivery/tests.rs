@@ -59,7 +59,7 @@ async fn open_delivery(indexer: UpstreamEndpoints) -> DeliveryHandle {
     let dropped = |height: u64| {
         let (id, body) = (height.to_string(), "{}".to_owned());
         let notifications = vec![Notification { id, kind: "vpr.notification", height, body }];
-        BlockEvents { height, ids: Vec::new(), notifications }
+        BlockEvents { height, hash: None, ids: Vec::new(), notifications }
     };
     store.store_blocks(&[dropped(5), dropped(6)], 0, 0).await.expect("stored, and dropped");
     delivery_of(store, indexer, 10_000)
@@ -106,7 +106,7 @@ async fn of_fifty_thousand_events_above_a_bound_each_arrives_or_is_in_a_gap_and_
     for block in parsed.chunks(400) {
         let notifications: Vec<Notification> = block.iter().map(|event| maker.make(event)).collect();
         let ids = notifications.iter().map(|one| one.id.clone()).collect();
-        let rows = BlockEvents { height: block[0].block_height, ids, notifications };
+        let rows = BlockEvents { height: block[0].block_height, hash: None, ids, notifications };
         store.store_blocks(&[rows], 0, bound).await.expect("stored");
     }
     let delivery = delivery_of(store.clone(), serve_events(all, 125, false).await, bound);

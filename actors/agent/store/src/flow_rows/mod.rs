@@ -4,7 +4,7 @@
 //! credentials.
 
 mod contents;
-mod records;
+pub(crate) mod records;
 #[cfg(test)]
 mod tests;
 mod writes;

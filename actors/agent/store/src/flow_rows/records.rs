@@ -42,7 +42,7 @@ pub struct FlowFilter {
 }
 
 /// The columns that a record is read from.
-const COLUMNS: &str = "record, connection_id, connection_state";
+pub(crate) const COLUMNS: &str = "record, connection_id, connection_state";
 
 /// A flow as it was read, with the time of its next step.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +54,7 @@ pub struct FlowAtTime {
 }
 
 /// Reads a record from its row.
-pub(super) fn read(row: &AnyRow) -> Result<FlowRecord, AgentStoreError> {
+pub(crate) fn read(row: &AnyRow) -> Result<FlowRecord, AgentStoreError> {
     let corrupt = || AgentStoreError::CorruptRow("a flow".to_owned());
     let (record, state): (String, String) = (row.try_get("record")?, row.try_get("connection_state")?);
     let record: FlowRecord = serde_json::from_str(&record).map_err(|_| corrupt())?;
@@ -64,7 +64,7 @@ pub(super) fn read(row: &AnyRow) -> Result<FlowRecord, AgentStoreError> {
 
 /// Stores a record; its first statement returns no row where the flow is not as it was before. `due_at` is the time of its next step, in
 /// milliseconds since the epoch.
-pub(super) fn put(
+pub(crate) fn put(
     batch: &mut StatementBatch,
     record: &FlowRecord,
     before: &FlowBefore,

@@ -396,6 +396,7 @@ impl Agent {
                 }
                 true
             }
+            FlowWork::LookAgain => unreachable!("the chain of the model loses no block"),
         };
         if has_changed && !fails {
             self.store(progress, None);

@@ -27,12 +27,12 @@ use super::outcome::{Done, StepStop, peer_has_gone};
 use crate::flows::service::{FlowChange, FlowService};
 
 /// Pause between two looks at the node for a digest.
-const DIGEST_PAUSE: Duration = Duration::from_millis(250);
+pub(super) const DIGEST_PAUSE: Duration = Duration::from_millis(250);
 /// Pause behind a transaction that is not decided.
-const UNDECIDED_PAUSE: Duration = Duration::from_secs(5);
+pub(super) const UNDECIDED_PAUSE: Duration = Duration::from_secs(5);
 
 /// The write that pays for a credential.
-fn session_write<'a>(account: &'a WritingAccount, credential: &FlowCredential) -> AccountWrite<'a> {
+pub(super) fn session_write<'a>(account: &'a WritingAccount, credential: &FlowCredential) -> AccountWrite<'a> {
     AccountWrite {
         account,
         key: flow_session_key(&credential.session_id, credential.round, credential.paid_before),
@@ -84,13 +84,7 @@ impl FlowService {
         if NodeRegistry(&account).anchored_at(&digest).await?.is_none() {
             // A block has the session and the digest together: the record of the session is that of another credential. The journal may name
             // one that a later state of this store has signed.
-            if waited >= self.0.settings.verify_time {
-                return Err(StepStop::blocked(
-                    ALREADY_ISSUED,
-                    "the session at the node has a record that this agent does not know, and not the digest of this credential",
-                ));
-            }
-            return Ok(Done::Later(DIGEST_PAUSE));
+            return self.await_digest(waited);
         }
         // Rotations of keys see it among the credentials that the DID has issued.
         let issued = issued_row(&account, record, &credential, (&body, method, hash.clone()));
@@ -99,6 +93,17 @@ impl FlowService {
         progress.go_on(now_millis());
         progress.note_anchoring(sent_tx(TxStatus::Succeeded, hash), now_millis());
         self.finish(record, FlowChange::of(record, progress)).await
+    }
+
+    /// The session has a record, and the node does not show the digest.
+    pub(super) fn await_digest(&self, waited: Duration) -> Result<Done, StepStop> {
+        if waited >= self.0.settings.verify_time {
+            return Err(StepStop::blocked(
+                ALREADY_ISSUED,
+                "the session at the node has a record that this agent does not know, and not the digest of this credential",
+            ));
+        }
+        Ok(Done::Later(DIGEST_PAUSE))
     }
 
     /// The record in which the signed credentials are noted whose sessions a block has: those of earlier rounds too, since a renewal can come
@@ -122,7 +127,7 @@ impl FlowService {
     }
 
     /// Sends the session, unless the node shows that it was paid.
-    async fn pay(
+    pub(super) async fn pay(
         &self,
         account: &WritingAccount,
         record: &FlowRecord,
@@ -133,7 +138,8 @@ impl FlowService {
             Err(StepStop::Outdated) => return self.follow_applicant(record).await.map(|_| Paid::Undecided),
             order => order?,
         };
-        if record.connection_state != ConnectionState::Established {
+        // One that its holder has needs no connection.
+        if credential.stage == CredentialStage::Signed && record.connection_state != ConnectionState::Established {
             return Err(peer_has_gone());
         }
         match self.payment(record, &credential.session_id, order.issuer_participant).await?.before_sending() {
@@ -241,7 +247,7 @@ fn issued_row(
 }
 
 /// The end of the payment.
-enum Paid {
+pub(super) enum Paid {
     /// A block has this transaction.
     Sent(String),
     /// The node shows it, by an attempt that this agent does not know any more.

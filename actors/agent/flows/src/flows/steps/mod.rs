@@ -4,6 +4,7 @@
 mod accept;
 mod anchor;
 mod issue;
+mod look_again;
 mod open;
 mod outcome;
 mod silence;
@@ -49,6 +50,7 @@ fn name_of(work: FlowWork) -> &'static str {
         FlowWork::Sign => "sign",
         FlowWork::Anchor => "anchor",
         FlowWork::Deliver => "deliver",
+        FlowWork::LookAgain => "look_again",
     }
 }
 
@@ -110,6 +112,7 @@ impl FlowService {
             FlowWork::Sign => self.sign(record).await,
             FlowWork::Anchor => self.anchor(record, waited).await,
             FlowWork::Deliver => self.deliver(record).await,
+            FlowWork::LookAgain => self.look_again(record, waited).await,
         }
     }
 

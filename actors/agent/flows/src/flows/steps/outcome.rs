@@ -118,7 +118,7 @@ pub(super) fn blocked_by(reason: &BlockedReason) -> (&'static str, &str) {
         BlockedReason::NoFunds => {
             ("NO_FUNDS", "the rest of the record's limit, or the coins of the corporation, do not cover the message")
         }
-        BlockedReason::SignedFieldDiffers(text) => (reason.as_str(), text),
+        BlockedReason::SignedFieldDiffers(text) | BlockedReason::ChainChanged(text) => (reason.as_str(), text),
     }
 }
 

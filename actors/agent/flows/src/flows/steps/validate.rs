@@ -19,13 +19,14 @@ use svc_otel::trace;
 use svc_pipeline::EncodedMessage;
 use svc_wire::proto::svc::pp::v1::MsgSetParticipantOpToValidated;
 
-use super::outcome::{Done, StepStop, blocked_by};
+use super::{
+    anchor::UNDECIDED_PAUSE,
+    outcome::{Done, StepStop, blocked_by},
+};
 use crate::flows::service::{FlowChange, FlowService};
 
 /// Pause between two looks at the node.
-const LOOK_PAUSE: Duration = Duration::from_millis(500);
-/// Pause behind a transaction that is not decided.
-const UNDECIDED_PAUSE: Duration = Duration::from_secs(5);
+pub(super) const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// The write of one attempt.
 fn attempt<'a>(account: &'a WritingAccount, record: &FlowRecord, number: u32) -> AccountWrite<'a> {
@@ -73,7 +74,9 @@ pub(in crate::flows) fn failure_of(stop: &WriteStop) -> (String, String) {
                 BlockedReason::NoGrant | BlockedReason::GrantExpired | BlockedReason::NoParticipant => {
                     "AUTHORIZATION_EXPIRED"
                 }
-                BlockedReason::FeeAboveCeiling | BlockedReason::SignedFieldDiffers(_) => "PREFLIGHT_ERROR",
+                BlockedReason::FeeAboveCeiling
+                | BlockedReason::SignedFieldDiffers(_)
+                | BlockedReason::ChainChanged(_) => "PREFLIGHT_ERROR",
             };
             (code, blocked_by(reason).1.to_owned())
         }
@@ -114,41 +117,12 @@ impl FlowService {
         let account = self.account()?;
         let validation = record.validation.clone().ok_or(StepStop::Outdated)?;
         let applicant = record.applicant_participant_id.ok_or(StepStop::Outdated)?;
-        let write = attempt(&account, record, validation.attempts);
-        let silent = |_: String| {};
-        let hash = match write.find_earlier(&silent).await {
+        let hash = match self.validation_tx(&account, record, (&validation, applicant)).await {
             Ok(Some(hash)) => hash,
-            Ok(None) => {
-                let grant = match self.validation_grant(&account, record).await {
-                    Ok(grant) => grant,
-                    Err(stop @ WriteStop::Blocked(_)) => return self.fail_validation(record, &stop).await,
-                    Err(stop) => return Err(stop.into()),
-                };
-                let message = message_of(&account, &grant, (applicant, record.is_holder), &validation);
-                let sent = match write.choose_payer(&message, &grant).await {
-                    Ok(payment) => {
-                        let span = trace::flow_validation_span(&account.did, &record.id);
-                        write.send(message, payment, &span, &silent).await
-                    }
-                    // Nothing was sent.
-                    Err(stop) => Err(stop),
-                };
-                match sent {
-                    Ok(hash) => hash,
-                    Err(stop) => {
-                        // The chain may have it all the same, or another has sent it.
-                        self.read_participant(applicant, 0).await.map_err(StepStop::Failed)?;
-                        match write.find_earlier(&silent).await {
-                            Ok(Some(hash)) => hash,
-                            // Without an answer nothing is proven, and a node that reads the message otherwise has refused nothing.
-                            Ok(None) if stop.is_of_node() => return Err(stop.into()),
-                            Ok(None) => return self.fail_validation(record, &stop).await,
-                            Err(_) => return Ok(Done::Later(UNDECIDED_PAUSE)),
-                        }
-                    }
-                }
-            }
-            Err(_) => return Ok(Done::Later(UNDECIDED_PAUSE)),
+            Ok(None) => return Ok(Done::Later(UNDECIDED_PAUSE)),
+            // Without an answer nothing is proven, and a node that reads the message otherwise has refused nothing.
+            Err(stop) if stop.is_of_node() => return Err(stop.into()),
+            Err(stop) => return self.fail_validation(record, &stop).await,
         };
         if validation.tx.as_ref().is_none_or(|tx| tx.hash.as_ref() != Some(&hash)) {
             let mut progress = Progress::of(record.clone());
@@ -161,6 +135,40 @@ impl FlowService {
         // The block has it: the node shows the validation with the next read.
         self.read_participant(applicant, 0).await.map_err(StepStop::Failed)?;
         Ok(Done::Later(LOOK_PAUSE))
+    }
+
+    /// The transaction of a validation: that of an earlier attempt, or one that is sent now. Nothing while one is not decided.
+    pub(super) async fn validation_tx(
+        &self,
+        account: &WritingAccount,
+        record: &FlowRecord,
+        (validation, applicant): (&Validation, u64),
+    ) -> Result<Option<String>, WriteStop> {
+        let write = attempt(account, record, validation.attempts);
+        let silent = |_: String| {};
+        match write.find_earlier(&silent).await {
+            Ok(None) => {}
+            Ok(found) => return Ok(found),
+            Err(_) => return Ok(None),
+        }
+        let grant = self.validation_grant(account, record).await?;
+        let message = message_of(account, &grant, (applicant, record.is_holder), validation);
+        let sent = match write.choose_payer(&message, &grant).await {
+            Ok(payment) => {
+                let span = trace::flow_validation_span(&account.did, &record.id);
+                write.send(message, payment, &span, &silent).await
+            }
+            // Nothing was sent.
+            Err(stop) => Err(stop),
+        };
+        let Err(stop) = sent else { return sent.map(Some) };
+        // The chain may have it all the same, or another has sent it.
+        self.read_participant(applicant, 0).await.map_err(WriteStop::Unanswered)?;
+        match write.find_earlier(&silent).await {
+            Ok(None) => Err(stop),
+            Ok(found) => Ok(found),
+            Err(_) => Ok(None),
+        }
     }
 
     /// The validation is on no block, and will be on none.

@@ -13,7 +13,7 @@ fn block(height: u64) -> BlockEvents {
     let notification =
         |number: u64| Notification { id: format!("{height}-{number}"), kind: "registry", height, body: body.clone() };
     let notifications: Vec<Notification> = (0..100).map(notification).collect();
-    BlockEvents { height, ids: vec![format!("{height}-0")], notifications }
+    BlockEvents { height, hash: None, ids: vec![format!("{height}-0")], notifications }
 }
 
 async fn write_did(url: &str) -> AgentStore {
