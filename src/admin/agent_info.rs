@@ -11,9 +11,12 @@ use super::{
     format::{
         answer::{Answer, iso_seconds, to_response},
         request::QueryParameters,
-        schema::{AgentInfo, DocumentInfo, ErrorBody, EventsInfo, Health, ReadRefusals, ResolutionInfo},
+        schema::{AgentInfo, ChainInfo, DocumentInfo, ErrorBody, EventsInfo, Health, ReadRefusals, ResolutionInfo},
     },
 };
+
+/// The way on from a chain with another history.
+const REBASE_HINT: &str = "stop the agent and run svc agent rebase --to HEIGHT, the newest height that both have";
 
 /// The agent's DID, its document and its events.
 #[utoipa::path(get, path = "/v2/agent/info", operation_id = "getAgentInfo", tag = "agent",
@@ -40,8 +43,17 @@ pub(super) async fn info(State(api): State<AdminApi>, request: Request) -> Respo
             text: reason.and_then(BlockedReason::text).map(str::to_owned),
             tx_hash: report.tx_hash,
         };
+        let chain = api.agent.chain().access().map(|access| {
+            let change = api.agent.chain_change();
+            let agreed = change.as_ref().map(|change| change.agreed.unwrap_or(change.height.saturating_sub(1)));
+            ChainInfo {
+                height: agreed.unwrap_or_else(|| access.pipeline.clock().height),
+                code: change.as_ref().map(|_| "CHAIN_CHANGED"),
+                text: change.map(|change| format!("{change}; {REBASE_HINT}")),
+            }
+        });
         let (did, version) = (published.document.did().to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        Ok(AgentInfo { did, version, document, resolution, events })
+        Ok(AgentInfo { did, version, document, resolution, events, chain })
     };
     to_response(answer().await)
 }

@@ -173,6 +173,25 @@ pub(in crate::admin) struct AgentInfo {
     pub document: DocumentInfo,
     pub resolution: ResolutionInfo,
     pub events: EventsInfo,
+    /// The chain, once it is found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub chain: Option<ChainInfo>,
+}
+
+/// The chain as the agent sees it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::admin) struct ChainInfo {
+    /// Newest height of the node, or the newest one that the chain and the agent both have.
+    pub height: u64,
+    /// CHAIN_CHANGED while the chain has another history than the agent: nothing is signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub code: Option<&'static str>,
+    /// Both histories, and the way on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub text: Option<String>,
 }
 
 /// The published document.
@@ -196,11 +215,12 @@ pub(in crate::admin) struct ResolutionInfo {
     /// Time at which the state began.
     #[schema(format = DateTime)]
     pub since: String,
-    /// The reason of blocked: NO_PARTICIPANT, NO_GRANT, GRANT_EXPIRED, NO_FEES, FEE_ABOVE_CEILING, NO_FUNDS or SIGNED_FIELD_DIFFERS.
+    /// The reason of blocked: NO_PARTICIPANT, NO_GRANT, GRANT_EXPIRED, NO_FEES, FEE_ABOVE_CEILING, NO_FUNDS, SIGNED_FIELD_DIFFERS or
+    /// CHAIN_CHANGED.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub reason: Option<&'static str>,
-    /// The message and its fields, of SIGNED_FIELD_DIFFERS.
+    /// The message and its fields, of SIGNED_FIELD_DIFFERS; both histories, of CHAIN_CHANGED.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub text: Option<String>,

@@ -149,6 +149,7 @@ async fn check_parts(
         }
     }
     if let Some(info) = &info {
+        findings.extend(check_history(&info["chain"]));
         findings.push(check_resolution(&info["resolution"]));
         findings.push(check_webhooks(&info["events"], has_receiver));
     }
@@ -306,6 +307,12 @@ async fn check_fees(
         Ok(balance) => CheckFinding::good("fees", format!("no allowance: the account pays, and has {balance}{denom}")),
         Err(error) => CheckFinding::bad("fees", error.to_string()),
     }
+}
+
+/// Whether the chain has the history of the agent.
+fn check_history(chain: &Value) -> Option<CheckFinding> {
+    let code = chain["code"].as_str()?;
+    Some(CheckFinding::bad("history", format!("{code}: {}", chain["text"].as_str().unwrap_or_default())))
 }
 
 fn check_resolution(resolution: &Value) -> CheckFinding {

@@ -18,6 +18,7 @@ use svc_agent_store::{
     guard::{StoreGuardHandle, StoreState},
 };
 use svc_kit::supervision::Supervisor;
+use svc_pipeline::ChainChange;
 
 use crate::watcher::WatcherHandle;
 
@@ -110,6 +111,11 @@ impl Agent {
     /// The chain.
     pub fn chain(&self) -> &ChainLinkHandle {
         &self.0.chain
+    }
+
+    /// The difference between the histories of the chain and the agent, while there is one: nothing is signed before a rebase.
+    pub fn chain_change(&self) -> Option<ChainChange> {
+        self.0.chain.access()?.pipeline.journal().chain_change()
     }
 
     /// The supervisor, for embedding and for tests that crash actors.
