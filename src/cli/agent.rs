@@ -7,6 +7,7 @@ pub(super) mod init;
 mod init_answer;
 mod init_progress;
 mod messaging_check;
+mod rebase;
 mod store_file;
 mod trust;
 
@@ -101,6 +102,13 @@ pub enum AgentCommand {
         /// The log: a file, or its URL.
         #[arg(long)]
         log: String,
+    },
+    /// Lets a stopped agent go on from a height, after the chain has gone back and made other blocks. Transactions, digests and events
+    /// above it are looked for once more. One that was interrupted is repeated.
+    Rebase {
+        /// Newest height that the chain and the agent both have.
+        #[arg(long, value_name = "HEIGHT")]
+        to: u64,
     },
 }
 
@@ -224,6 +232,10 @@ pub(super) async fn run(
             let stopped = read_stopped_agent(&environment, secrets)?;
             let recovered = recover_log(stopped.store, &stopped.paths.head, read_log(&log).await?).await?;
             print_content(&serde_json::to_value(recovered)?, OutputForm::chosen(as_json, false))
+        }
+        Some(AgentCommand::Rebase { to }) => {
+            let rebased = rebase::run(read_agent(&environment, secrets)?, to).await?;
+            print_content(&rebased, OutputForm::chosen(as_json, false))
         }
     }
 }

@@ -7,7 +7,9 @@
 mod boot;
 mod watcher;
 
-pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};
+pub use boot::{
+    Agent, AgentBootError, AgentConfig, AgentRebase, AgentRebaseError, EventsConfig, OtherPublicLog, rebase_agent,
+};
 pub use svc_agent_core::{
     access::{GrantState, StoredGrant},
     error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation},
@@ -50,8 +52,8 @@ pub use svc_agent_peers::{
 pub use svc_agent_store::{
     AccessGrantFilter, AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap,
     ExportError, FlowFilter, HeadFile, ImportError, ImportReport, OutboxEvent, OutboxSizes, PublishedHead,
-    ResolutionProgress, RotationPhase, SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings, StoredChain,
-    StoredCredential, has_export_end, import_store,
+    RebasedStore, ResolutionProgress, RotationPhase, SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings,
+    StoredChain, StoredCredential, has_export_end, import_store,
 };
 pub use svc_didcomm::{
     flow::{ConnectionState as FlowConnectionState, CredentialTerms, FlowState, Side as FlowSide},

@@ -116,13 +116,17 @@ pub(crate) async fn find_missing_tx(
 }
 
 /// Compares the journal with the node at a boot, and pins the newest block of a node that has the same history. A node that lacks the
-/// known blocks, or does not answer, proves nothing.
+/// known blocks, or does not answer, proves nothing. `known` is a block that the embedder knows.
 ///
 /// # Errors
 /// When the journal fails.
-pub(crate) async fn check_history(store: &JournalStore, node: &NodeClient) -> Result<HistoryState, JournalError> {
+pub(crate) async fn check_history(
+    store: &JournalStore,
+    node: &NodeClient,
+    known: Option<BlockPin>,
+) -> Result<HistoryState, JournalError> {
     let newest = read_block(node, None).await;
-    let check = match compare_history(store, node, Vec::new()).await {
+    let check = match compare_history(store, node, known.clone().into_iter().collect()).await {
         Err(ComparisonError::Journal(error)) => return Err(error),
         compared => judge_comparison(compared, newest.clone()),
     };
@@ -133,7 +137,9 @@ pub(crate) async fn check_history(store: &JournalStore, node: &NodeClient) -> Re
         }
     }
     let change = if let HistoryCheck::Changed(change) = check { Some(change) } else { None };
-    Ok(HistoryState::at_boot(store.pins().await?, change))
+    let mut recent = store.pins().await?;
+    recent.extend(known.filter(|known| recent.last().is_none_or(|last| last.height < known.height)));
+    Ok(HistoryState::at_boot(recent, change))
 }
 
 /// A block that a running pipeline has heard of.

@@ -70,9 +70,9 @@ pub use journal::{
     record::JournalRecord,
     store::JournalPlace,
 };
-pub use known_history::{ChainChange, RebaseRefusal};
+pub use known_history::{BlockPin, ChainChange, RebaseRefusal};
 pub use pipeline::{Pipeline, PipelineError, PipelineParts, WriteAnswer};
-pub use rebase::{JournalRebase, RebaseError, rebase_journal};
+pub use rebase::{JournalRebase, PlannedRebase, RebaseError, plan_rebase, rebase_journal};
 pub use recovery::RecoveredJournal;
 pub use signer::{SignerHandle, TextSignature, window::WindowBound};
 pub use svc_net::upstream::{BlockClock, BlockHead};

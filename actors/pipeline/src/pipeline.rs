@@ -137,7 +137,7 @@ impl Pipeline {
         // No clock knows a height yet: one that only a single node has is not believed.
         node.select_current(Some(0)).await;
         let head = query_head(&node).await?;
-        let recovered = RecoveredJournal::open(&config.journal, &config.chain, &identity, &node).await?;
+        let recovered = RecoveredJournal::open(&config.journal, &config.chain, &identity, &node, None).await?;
         let supervisor = Supervisor::new("pipeline");
         let owned = Some(supervisor.clone());
         let PipelineParts { pipeline, children } = Self::build(config, key, identity, node, head, recovered, owned);

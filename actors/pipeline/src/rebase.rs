@@ -1,5 +1,7 @@
 //! The rebase of a journal file: a person has decided that the chain goes on from an earlier block.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use svc_net::upstream::{NodeClient, NodeClientError};
 
@@ -73,6 +75,29 @@ impl From<ComparisonError> for RebaseError {
 /// When another process uses the journal, the node does not answer or has another block at or below the height, the height is above
 /// the node's, or the node is only behind.
 pub async fn rebase_journal(file: &str, node: &NodeClient, to: u64) -> Result<JournalRebase, RebaseError> {
+    plan_rebase(file, node, to, None).await?.carry_out().await
+}
+
+/// A rebase that is right, before anything is changed. It holds the journal: no other process uses it meanwhile.
+pub struct PlannedRebase {
+    store: JournalStore,
+    file: String,
+    owner: String,
+    to: u64,
+    pin: Option<BlockPin>,
+    is_needed: bool,
+}
+
+/// Compares a journal with the node for a rebase to a height. `known` is a block that the embedder knows beside the journal.
+///
+/// # Errors
+/// Those of [`rebase_journal`].
+pub async fn plan_rebase(
+    file: &str,
+    node: &NodeClient,
+    to: u64,
+    known: Option<BlockPin>,
+) -> Result<PlannedRebase, RebaseError> {
     let owner = verify_journal(file).await?.owner;
     let place = JournalPlace { file: Some(file.to_owned()), ..JournalPlace::default() };
     let store = JournalStore::open(&place, &owner).await?;
@@ -81,29 +106,48 @@ pub async fn rebase_journal(file: &str, node: &NodeClient, to: u64) -> Result<Jo
     if owner.split('/').next() != Some(found.as_str()) {
         return Err(RebaseError::OtherChain { file: file.to_owned(), owner, found });
     }
-    let finding = compare_history(&store, node, Vec::new()).await?;
-    let done = |pin: Option<BlockPin>, abandoned, is_changed| JournalRebase {
-        file: file.to_owned(),
-        owner: owner.clone(),
-        height: to,
-        hash: pin.map(|pin| pin.hash),
-        abandoned,
-        is_changed,
-    };
+    let finding = compare_history(&store, node, known.into_iter().collect()).await?;
     let is_needed = judge_rebase(to, node_height, &finding)?;
     let pin = match to {
         0 => None,
         height => Some(BlockPin { height, hash: node.block(height).await?.block_id.hash }),
     };
-    if !is_needed {
-        return Ok(done(pin, 0, false));
-    }
     let lowest = finding.agreed.map_or(0, |agreed| agreed + 1);
-    if let Some(missing) = find_missing_tx(&store, node, lowest, to).await? {
+    if is_needed && let Some(missing) = find_missing_tx(&store, node, lowest, to).await? {
         let change = Box::new(missing.into_change(finding.agreed));
         return Err(RebaseRefusal::AboveFork { change }.into());
     }
-    let abandoned = store.rebase(to, pin.as_ref()).await?;
-    store.close().await;
-    Ok(done(pin, abandoned, true))
+    Ok(PlannedRebase { store, file: file.to_owned(), owner, to, pin, is_needed })
+}
+
+impl PlannedRebase {
+    /// Whether anything is to be done: journal and node have different histories.
+    pub fn is_needed(&self) -> bool {
+        self.is_needed
+    }
+
+    /// Hash of the block at the height; `None` at height 0.
+    pub fn hash(&self) -> Option<&str> {
+        self.pin.as_ref().map(|pin| pin.hash.as_str())
+    }
+
+    /// Hashes of the transactions that the rebase abandons, or an earlier one has abandoned.
+    ///
+    /// # Errors
+    /// When the journal fails.
+    pub async fn lost_transactions(&self) -> Result<BTreeSet<String>, RebaseError> {
+        Ok(self.store.lost_transactions(self.to).await?)
+    }
+
+    /// Carries the rebase out, in one transaction.
+    ///
+    /// # Errors
+    /// When the journal fails.
+    pub async fn carry_out(self) -> Result<JournalRebase, RebaseError> {
+        let Self { store, file, owner, to, pin, is_needed } = self;
+        let abandoned = if is_needed { store.rebase(to, pin.as_ref()).await? } else { 0 };
+        store.close().await;
+        let hash = pin.map(|pin| pin.hash);
+        Ok(JournalRebase { file, owner, height: to, hash, abandoned, is_changed: is_needed })
+    }
 }

@@ -16,7 +16,7 @@ use crate::{
         record::JournalRecord,
         store::{JournalPlace, JournalStore},
     },
-    known_history::{ChainChange, HistoryState},
+    known_history::{BlockPin, ChainChange, HistoryState},
     restoration::{Restoration, Restorer},
     write::{
         daily_fees::UtcDay,
@@ -41,17 +41,19 @@ pub struct RecoveredJournal {
 
 impl RecoveredJournal {
     /// Opens the journal and decides the open transactions that the node can decide now. A node that does not answer leaves them
-    /// open, and the confirmer continues with them. A node with another history decides nothing.
+    /// open, and the confirmer continues with them. A node with another history decides nothing: the journal and `known`, a block that the
+    /// embedder knows, show one.
     pub async fn open(
         place: &JournalPlace,
         chain: &ChainParams,
         identity: &AccountIdentity,
         node: &NodeClient,
+        known: Option<BlockPin>,
     ) -> Result<Self, RecoveryError> {
         let account = SigningAccount::new(identity, chain);
         let address = account.address.as_str();
         let store = JournalStore::open(place, &format!("{}/{address}", chain.chain_id)).await?;
-        let history = check_history(&store, node).await?;
+        let history = check_history(&store, node, known).await?;
         let node = node.pinned();
         // The blocks of another history decide no transaction of this one.
         let (facts, restoration) = if history.change().is_some() {

@@ -29,6 +29,7 @@ mod error;
 mod launch;
 mod older_log;
 mod opening;
+mod rebase;
 mod wiring;
 
 pub use self::{
@@ -36,4 +37,5 @@ pub use self::{
     config::{AgentConfig, EventsConfig},
     error::AgentBootError,
     older_log::OtherPublicLog,
+    rebase::{AgentRebase, AgentRebaseError, rebase_agent},
 };

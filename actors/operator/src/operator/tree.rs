@@ -59,7 +59,7 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
     let (chain, indexer, node) = (discovery.chain, discovery.indexer, discovery.node);
     let address = discovery.identity.address.to_string();
     let journal = JournalPlace { file: config.journal.clone(), min_free_space: config.min_free_disk };
-    let recovered = RecoveredJournal::open(&journal, &chain.params, &discovery.identity, &node).await?;
+    let recovered = RecoveredJournal::open(&journal, &chain.params, &discovery.identity, &node, None).await?;
     let audit = AuditPlace { file: config.audit.clone(), min_free_space: config.min_free_disk };
     let (audit, open_records) = AuditLog::open(&audit, recovered.audit_head().await?.as_deref())?;
     complete_records(&audit, &recovered, open_records).await?;

@@ -216,7 +216,7 @@ async fn a_boot_notices_another_history_by_a_block_or_by_a_transaction_and_not_a
         let fake = NamedNode::start("A").await;
         fake.stand(height, fork);
         let node = NodeClient::new(UpstreamOrigins::from(&fake.origin)).expect("a client");
-        let state = check_history(&store, &node).await.expect("compared");
+        let state = check_history(&store, &node, None).await.expect("compared");
         let found = state.change().map(|change| (change.height, change.agreed));
         assert_eq!(found, expected, "{blocks:?} {pins:?} {height} {fork}");
         // A history that has ended, and a node that is behind, pin nothing.
@@ -232,7 +232,7 @@ async fn a_running_pipeline_notices_a_chain_that_went_back_at_its_first_other_bl
     let (_, store) = open_file(&directory).await;
     let fake = NamedNode::start("A").await;
     let node = NodeClient::new(UpstreamOrigins::from(&fake.origin)).expect("a client");
-    let boot = check_history(&store, &node).await.expect("compared");
+    let boot = check_history(&store, &node, None).await.expect("compared");
     let (journal, _args) = JournalHandle::new(store.clone(), boot, 10);
     let check = async |height: u64, fork: u64, parent: &str| {
         fake.stand(height, fork);
@@ -255,7 +255,7 @@ async fn a_running_pipeline_notices_a_chain_that_went_back_at_its_first_other_bl
     assert_eq!(change.agreed, Some(20));
     // The next process finds it too, with the same height.
     journal.pin_known().await;
-    let next = check_history(&store, &node).await.expect("compared");
+    let next = check_history(&store, &node, None).await.expect("compared");
     assert_eq!(next.change(), Some(&change));
     // Another node has the known blocks: the first one was wrong.
     assert_eq!(check(22, u64::MAX, "A21").await, (true, true, Some(22)));
@@ -271,7 +271,7 @@ async fn while_another_node_has_the_block_of_the_journal_no_history_has_ended() 
     first.stand(9, 4);
     second.stand(9, u64::MAX);
     let node = NodeClient::new(UpstreamOrigins::from(&first.origin).with_origin(&second.origin)).expect("a client");
-    assert_eq!(check_history(&store, &node).await.expect("compared").change(), None);
+    assert_eq!(check_history(&store, &node, None).await.expect("compared").change(), None);
     store.close().await;
     let refused = rebase_journal(&file, &node, 3).await.expect_err("refused").to_string();
     assert!(refused.contains(&second.origin) && refused.contains("A5 of the journal at height 5"), "{refused}");
@@ -316,7 +316,7 @@ async fn a_rebase_abandons_what_is_above_it_once_and_is_refused_where_it_would_b
     assert_eq!(again, JournalRebase { abandoned: 0, is_changed: false, ..expected });
     verify_journal(&file).await.expect("whole");
     let (_, store) = open_file(&directory).await;
-    assert_eq!(check_history(&store, &node).await.expect("compared").change(), None);
+    assert_eq!(check_history(&store, &node, None).await.expect("compared").change(), None);
     for (key, state) in [("key 3", "included"), ("key 6", "included"), ("key 8", "abandoned")] {
         let found = store.find_by_key(DEFAULT_PRINCIPAL, key).await.expect("read").map(|record| record.state);
         assert_eq!(found.as_deref(), Some(state), "{key}");

@@ -93,6 +93,16 @@ impl JournalStore {
         Ok(abandoned.len() as u64)
     }
 
+    /// Own hashes of the transactions that a rebase to a height abandons, and of those that an earlier one has abandoned.
+    pub(crate) async fn lost_transactions(&self, height: u64) -> Result<BTreeSet<String>, JournalError> {
+        let mut connection = self.pool().acquire().await?;
+        let mut lost: BTreeSet<String> = abandoned_hashes(&mut connection, height).await?.into_iter().collect();
+        let sql = "SELECT tx_hash FROM transactions WHERE state LIKE 'abandoned%'";
+        let before: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut *connection).await?;
+        lost.extend(before.iter().filter_map(|hash| Some(hash.split_once(HASH_SEPARATOR)?.0.to_owned())));
+        Ok(lost)
+    }
+
     /// Transactions that have used a sequence in a block from `lowest` up to `highest`, the newest first, at most a few.
     pub(crate) async fn used_in_blocks(&self, lowest: u64, highest: u64) -> Result<Vec<JournalRecord>, JournalError> {
         let sql = "SELECT * FROM transactions WHERE uses_sequence = 1 AND block_height >= ?1 AND block_height <= ?2 \

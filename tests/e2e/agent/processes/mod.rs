@@ -1,6 +1,7 @@
 //! Agents as processes of their own.
 
 pub(in crate::e2e) mod agent_process;
+mod another_history;
 pub(in crate::e2e) mod chain_of_others;
 pub(in crate::e2e) mod planned_upgrade;
 pub(in crate::e2e) mod process;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use svc_agent_store::{AgentStore, KnownChain, StoredChain};
 use svc_net::upstream::{NodeClient, UpstreamOrigins};
 use svc_pipeline::{
-    AccountIdentity, BlockHead, ChainExpectation, DiscoveryError, JournalPlace, RecoveredJournal, RegistryChain,
-    check_encryption, discover_chain, query_head,
+    AccountIdentity, BlockHead, BlockPin, ChainExpectation, DiscoveryError, JournalPlace, RecoveredJournal,
+    RegistryChain, check_encryption, discover_chain, query_head,
 };
 use svc_wire::account_key::AccountKey;
 
@@ -61,7 +61,9 @@ pub(super) async fn search(
     let head = query_head(&node).await.map_err(DiscoveryError::from)?;
     let known = stored.filter(|stored| stored.account == account);
     let made_at = known.as_ref().map_or(head.height, |known| known.height);
-    let recovered = RecoveredJournal::open(&settings.journal, &chain.params, &identity, &node).await?;
+    // The journal alone may have been rebased: events are stored from blocks that the chain has lost then.
+    let cursor = store.cursor_block().await?.map(|(height, hash)| BlockPin { height, hash });
+    let recovered = RecoveredJournal::open(&settings.journal, &chain.params, &identity, &node, cursor).await?;
     if is_recovered {
         take_journal(store, &recovered).await?;
     }
