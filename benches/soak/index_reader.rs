@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Reads of the operator's own indexer, and what they found.
+/// Reads of the operator's own indexer, with their findings.
 pub struct IndexReader {
     origin: String,
     http: reqwest::Client,
@@ -90,7 +90,7 @@ impl IndexReader {
         self.untrue.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The number of answers by what a read said of them.
+    /// The number of answers by the outcome of their read.
     pub fn counts(&self) -> [(&'static str, u64); 2] {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         [

@@ -359,7 +359,7 @@ impl WriterPool {
 
     /// Repeats every call that the journal must still know, and returns the answers that differ from the first.
     ///
-    /// What stood in a block that the chain has lost may be answered as abandoned now.
+    /// A write of a block that the chain has lost may be answered as abandoned now.
     pub async fn repeat_recorded(&self, bound: Duration, lost: &LostTransactions) -> Vec<String> {
         let deadline = Instant::now() + bound;
         let last_loss = self.losses().into_iter().fold(0.0, f64::max);
