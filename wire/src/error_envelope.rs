@@ -119,7 +119,6 @@ codes! {
     FeeAboveCeiling, "FEE_ABOVE_CEILING", Broadcast, false, "Gas or fee would be above its configured limit; nothing was signed.";
     SequenceMismatch, "SEQUENCE_MISMATCH", Broadcast, true, "The account sequence stayed wrong after resynchronising.";
     JournalUnavailable, "JOURNAL_UNAVAILABLE", Broadcast, true, "Writes cannot be put on record, so nothing is signed.";
-    ChainChanged, "CHAIN_CHANGED", Broadcast, false, "The chain has another history than the journal; nothing is signed until a person has rebased the journal.";
     BroadcastRejected, "BCAST_REJECTED", Broadcast, false, "CheckTx refused the transaction; it was not sent.";
     BroadcastTimeout, "BCAST_TIMEOUT", Confirmation, false, "Not included in time; it may still be. Reconcile, do not repeat.";
     TxFailed, "TX_FAILED", Confirmation, false, "Included in a block, and failed there.";
@@ -136,6 +135,7 @@ codes! {
     NotReady, "NOT_READY", Upstream, true, "The server has not finished starting, or is stopping.";
     Overloaded, "OVERLOADED", Upstream, true, "A bounded queue is full.";
     StatePruned, "STATE_PRUNED", Upstream, false, "No configured node has the state of that height any more; `details.oldest_height` is the oldest that one has.";
+    ChainChanged, "CHAIN_CHANGED", Upstream, false, "The chain has another history than the journal; nothing is signed until a person has rebased the journal.";
     Restarting, "RESTARTING", Upstream, true, "The part that serves this is being restarted.";
 }
 

@@ -51,6 +51,26 @@ pub(crate) async fn compare_history(
     for pin in store.pins().await?.into_iter().chain(recent) {
         known.insert(pin.height, pin);
     }
+    let finding = compare_pins(node, node_height, known).await?;
+    if finding.change.is_some() {
+        return Ok(finding);
+    }
+    let lowest = finding.agreed.map_or(0, |agreed| agreed + 1);
+    match find_missing_tx(store, node, lowest, node_height).await? {
+        Some(missing) => Ok(finding.with_missing_tx(missing)),
+        None => Ok(finding),
+    }
+}
+
+/// Compares known blocks with the node, the newest first, down to the first one that it has.
+///
+/// # Errors
+/// When the node does not answer, and when the nodes have different blocks.
+pub(crate) async fn compare_pins(
+    node: &NodeClient,
+    node_height: u64,
+    known: BTreeMap<u64, BlockPin>,
+) -> Result<HistoryFinding, ComparisonError> {
     let mut answers = Vec::new();
     for pin in known.into_values().rev() {
         let answer = match pin.height {
@@ -79,13 +99,8 @@ pub(crate) async fn compare_history(
                 return Err(ComparisonError::NodesDiffer { origin, height: *height, hash });
             }
         }
-        return Ok(finding);
     }
-    let lowest = finding.agreed.map_or(0, |agreed| agreed + 1);
-    match find_missing_tx(store, node, lowest, node_height).await? {
-        Some(missing) => Ok(finding.with_missing_tx(missing)),
-        None => Ok(finding),
-    }
+    Ok(finding)
 }
 
 /// The lowest of the transactions of the journal in blocks from `lowest` up to `highest` that its block at the node lacks.

@@ -72,7 +72,7 @@ pub use journal::{
 };
 pub use known_history::{BlockPin, ChainChange, RebaseRefusal};
 pub use pipeline::{Pipeline, PipelineError, PipelineParts, WriteAnswer};
-pub use rebase::{JournalRebase, PlannedRebase, RebaseError, plan_rebase, rebase_journal};
+pub use rebase::{JournalRebase, PlannedRebase, RebaseError, find_chain_change, plan_rebase, rebase_journal};
 pub use recovery::RecoveredJournal;
 pub use signer::{SignerHandle, TextSignature, window::WindowBound};
 pub use svc_net::upstream::{BlockClock, BlockHead};

@@ -6,13 +6,13 @@ use serde::Serialize;
 use svc_net::upstream::{NodeClient, NodeClientError};
 
 use crate::{
-    history::{ComparisonError, compare_history, find_missing_tx},
+    history::{ComparisonError, compare_history, compare_pins, find_missing_tx},
     journal::{
         error::JournalError,
-        inspection::verify_journal,
+        inspection::{read_pins, verify_journal},
         store::{JournalPlace, JournalStore},
     },
-    known_history::{BlockPin, RebaseRefusal, judge_rebase},
+    known_history::{BlockPin, ChainChange, RebaseRefusal, judge_rebase},
 };
 
 /// A journal after a rebase.
@@ -66,6 +66,17 @@ impl From<ComparisonError> for RebaseError {
             }
         }
     }
+}
+
+/// Compares the pinned blocks of a journal file with the node, also while a server uses the journal. `None` where they show no other
+/// history.
+///
+/// # Errors
+/// When the file is no journal, the node does not answer, or the nodes have different blocks.
+pub async fn find_chain_change(file: &str, node: &NodeClient) -> Result<Option<ChainChange>, RebaseError> {
+    let node_height = node.status().await?.sync_info.latest_block_height;
+    let known = read_pins(file).await?.into_iter().map(|pin| (pin.height, pin)).collect();
+    Ok(compare_pins(node, node_height, known).await?.change)
 }
 
 /// Rebases the journal in a file to a height of the node's chain: the records of the history above it are abandoned, and the next process

@@ -10,7 +10,7 @@ use sqlx::{Connection, Row, SqliteConnection};
 use svc::mcp_client::McpClient;
 use svc_devnet::node::Node;
 use svc_indexer::IndexerConfig;
-use svc_operator::Operator;
+use svc_operator::{BootSubject, Operator, OperatorConfig, preflight};
 
 use super::{
     foreign_indexers::{Disguise, IndexProxy, operator_config, operator_key, write as write_by},
@@ -82,6 +82,17 @@ impl Grounds {
         let output = Self::run(self.rebase_of(&self.files.path("journal.db"), to)).await;
         assert!(!output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// The finding of the check about the blocks of the journal.
+    async fn checked_history(&self) -> (bool, String) {
+        let config = OperatorConfig {
+            journal: Some(self.files.path("journal.db")),
+            ..OperatorConfig::new(1, self.node().origin(), self.world.network.indexer_origin())
+        };
+        let found = preflight(&config, &operator_key()).await;
+        let found = found.into_iter().find(|one| one.subject == BootSubject::Journal).expect("a finding");
+        (found.has_passed, found.detail)
     }
 
     /// Takes the chain back, and waits until it is above the height that it had.
@@ -157,6 +168,9 @@ async fn a_chain_that_goes_back_stops_all_writing_until_the_journal_is_rebased_a
         let index = grounds.new_index().await;
         let (served, client) = grounds.start_with_index(&index).await;
         assert_eq!(assert_refused(&client, &served, &known).await, to);
+        // The check is made beside the running server.
+        let (has_passed, words) = grounds.checked_history().await;
+        assert!(!has_passed && words.contains(&format!("svc journal rebase --to {to}")), "{words}");
         let in_use = grounds.refused_rebase(to).await;
         assert!(in_use.contains("give each server a journal of its own"), "{in_use}");
         kill(served);
@@ -168,6 +182,7 @@ async fn a_chain_that_goes_back_stops_all_writing_until_the_journal_is_rebased_a
         let done = grounds.rebase(to).await;
         let expected = json!([to, grounds.hash_at(to), true, 1]);
         assert_eq!(json!([done["height"], done["hash"], done["is_changed"], done["abandoned"]]), expected, "{done:#}");
+        assert!(grounds.checked_history().await.0);
         let again = grounds.rebase(to).await;
         assert_eq!((&again["is_changed"], &again["abandoned"]), (&json!(false), &json!(0)), "{again:#}");
 

@@ -2,11 +2,11 @@
 
 mod operator_account;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use svc_kit::{RetainedState, wall_clock};
 use svc_net::upstream::{IndexReport, NodeClient, NodeClientError, UpstreamError};
-use svc_pipeline::{RegistryChain, decimal_price, describe_index, query_balance};
+use svc_pipeline::{ChainChange, RegistryChain, decimal_price, describe_index, find_chain_change, query_balance};
 use svc_wire::{account_key::AccountKey, syntax::DELEGABLE_MESSAGES};
 
 use super::{
@@ -14,7 +14,10 @@ use super::{
     discovery::{BootDiscovery, discover, indexer_height},
     error::BootSubject,
 };
-use crate::clients::{graph::GraphClient, indexer::IndexerClient};
+use crate::{
+    clients::{graph::GraphClient, indexer::IndexerClient},
+    error::chain_changed_error,
+};
 use operator_account::{Payment, USUAL_GAS, judge_authorizations, judge_fees, paying_allowance};
 
 /// A finding of the preflight check.
@@ -63,6 +66,11 @@ pub async fn preflight(config: &OperatorConfig, key: &AccountKey) -> Vec<Preflig
     if let Some(origin) = &config.graph {
         findings.push(PreflightFinding::of(BootSubject::Graph, check_graph(origin).await));
     }
+    if findings.first().is_some_and(|node| node.has_passed)
+        && let Some(file) = config.journal.as_deref().filter(|file| Path::new(file).exists())
+    {
+        findings.push(check_history(config, file).await);
+    }
     if has_node_and_indexer {
         // A check says how things are, and does not wait for them to change.
         let config = &OperatorConfig { patience: BootPatience::limited(Some(PATIENCE)), ..config.clone() };
@@ -72,6 +80,29 @@ pub async fn preflight(config: &OperatorConfig, key: &AccountKey) -> Vec<Preflig
         });
     }
     findings
+}
+
+/// Whether the chain still has the blocks of the journal.
+async fn check_history(config: &OperatorConfig, file: &str) -> PreflightFinding {
+    let compared = match NodeClient::new(&config.rpc) {
+        Ok(node) => find_chain_change(file, &node).await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    judge_history(file, compared)
+}
+
+fn judge_history(file: &str, compared: Result<Option<ChainChange>, String>) -> PreflightFinding {
+    match compared {
+        Ok(None) => PreflightFinding::passed(BootSubject::Journal, format!("the chain has the blocks of {file}")),
+        Ok(Some(change)) => {
+            let error = chain_changed_error(&change);
+            PreflightFinding::failed(BootSubject::Journal, format!("{}; {}", error.message, error.hint))
+        }
+        Err(reason) => PreflightFinding::warning(
+            BootSubject::Journal,
+            format!("{file} is not compared with the chain of the node: {reason}"),
+        ),
+    }
 }
 
 /// The message that needs no grant.
@@ -187,4 +218,29 @@ async fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> V
         check_release(&discovery.chain),
         PreflightFinding::passed(BootSubject::Agents, format!("agents of the corporation: {}", snapshot.agents.len())),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_history_fails_the_check_with_both_blocks_and_a_journal_that_is_not_compared_is_a_warning() {
+        let change = ChainChange {
+            height: 9,
+            pinned: Some("AA".to_owned()),
+            missing_tx: None,
+            found: "BB".to_owned(),
+            agreed: Some(7),
+        };
+        for (compared, has_passed, is_warning, parts) in [
+            (Ok(None), true, false, &["the chain has the blocks of journal.db"] as &[&str]),
+            (Ok(Some(change)), false, false, &["9", "AA", "BB", "svc journal rebase --to 7"]),
+            (Err("no answer".to_owned()), true, true, &["journal.db", "no answer"]),
+        ] {
+            let found = judge_history("journal.db", compared);
+            assert_eq!((found.has_passed, found.is_warning), (has_passed, is_warning), "{found:?}");
+            assert!(parts.iter().all(|part| found.detail.contains(part)), "{found:?}");
+        }
+    }
 }

@@ -5,7 +5,8 @@ use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, path::Path};
 use serde::Serialize;
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 
-use super::{error::JournalError, integrity, schema::SCHEMA_VERSION};
+use super::{error::JournalError, integrity, pins::pinned_blocks, schema::SCHEMA_VERSION};
+use crate::known_history::BlockPin;
 
 /// A journal whose every row is as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -49,6 +50,19 @@ pub async fn verify_journal(file: &str) -> Result<JournalReport, JournalError> {
     };
     connection.close().await?;
     Ok(report)
+}
+
+/// The pinned blocks of a journal, the lowest first; none of a journal of an earlier release, which the next start takes over.
+///
+/// # Errors
+/// When the file is no journal.
+pub(crate) async fn read_pins(file: &str) -> Result<Vec<BlockPin>, JournalError> {
+    let mut connection = open(file).await?;
+    let sql = "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = 'pins'";
+    let has_pins: i64 = sqlx::query_scalar(sql).fetch_one(&mut connection).await?;
+    let pins = if has_pins > 0 { pinned_blocks(&mut connection).await? } else { Vec::new() };
+    connection.close().await?;
+    Ok(pins)
 }
 
 /// Copies a journal into a new file that only its owner can read, and checks the copy.

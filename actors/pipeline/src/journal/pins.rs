@@ -1,7 +1,7 @@
 //! Blocks that the journal has pinned of its chain: by them a process recognizes the chain, and finds the height at which another history
 //! begins.
 
-use sqlx::Row as _;
+use sqlx::{Row as _, SqliteExecutor};
 
 use super::{
     columns::{read_unsigned, to_sql_integer},
@@ -29,12 +29,16 @@ fn superfluous(heights: &[u64]) -> Vec<u64> {
     removed
 }
 
+/// The pinned blocks, the lowest first.
+pub(super) async fn pinned_blocks(executor: impl SqliteExecutor<'_>) -> Result<Vec<BlockPin>, sqlx::Error> {
+    let rows = sqlx::query("SELECT height, hash FROM pins ORDER BY height").fetch_all(executor).await?;
+    rows.iter().map(|row| Ok(BlockPin { height: read_unsigned(row, "height")?, hash: row.try_get("hash")? })).collect()
+}
+
 impl JournalStore {
     /// The pinned blocks, the lowest first.
     pub async fn pins(&self) -> Result<Vec<BlockPin>, JournalError> {
-        let rows = sqlx::query("SELECT height, hash FROM pins ORDER BY height").fetch_all(self.pool()).await?;
-        let pin = |row| Ok(BlockPin { height: read_unsigned(row, "height")?, hash: row.try_get("hash")? });
-        Ok(rows.iter().map(pin).collect::<Result<_, sqlx::Error>>()?)
+        Ok(pinned_blocks(self.pool()).await?)
     }
 
     /// Height of the newest pinned block; 0 without one.
