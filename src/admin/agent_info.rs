@@ -45,7 +45,7 @@ pub(super) async fn info(State(api): State<AdminApi>, request: Request) -> Respo
         };
         let chain = api.agent.chain().access().map(|access| {
             let change = api.agent.chain_change();
-            let agreed = change.as_ref().map(|change| change.agreed.unwrap_or(change.height.saturating_sub(1)));
+            let agreed = change.as_ref().map(|change| change.agreed.unwrap_or(0));
             ChainInfo {
                 height: agreed.unwrap_or_else(|| access.pipeline.clock().height),
                 code: change.as_ref().map(|_| "CHAIN_CHANGED"),

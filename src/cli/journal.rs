@@ -52,6 +52,7 @@ pub async fn run(command: JournalCommand, as_json: bool) -> anyhow::Result<()> {
             let JournalNode { origins, allows_plaintext } = read_journal_node(&ProcessEnvironment)?;
             check_encryption(&origins, allows_plaintext).await?;
             let node = NodeClient::new(&origins)?;
+            node.select_current(Some(0)).await;
             print(&rebase_journal(&file, &node, to).await?, as_json)
         }
     }

@@ -237,7 +237,8 @@ impl BlockSubscription {
         }
     }
 
-    fn is_current(&self, epoch: ConnectionEpoch) -> bool {
+    /// Whether an answer belongs to the connection of now.
+    pub fn is_current(&self, epoch: ConnectionEpoch) -> bool {
         epoch == self.link.epoch() && self.link.is_open()
     }
 

@@ -7,7 +7,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use svc_net::upstream::{NodeClient, NodeClientError};
-use svc_wire::tx::tx_hash;
+use svc_wire::{comet_rpc::CommittedBlock, tx::tx_hash};
 use tokio::time::Instant;
 
 use crate::{
@@ -71,7 +71,7 @@ pub(crate) async fn compare_pins(
     node_height: u64,
     known: BTreeMap<u64, BlockPin>,
 ) -> Result<HistoryFinding, ComparisonError> {
-    let mut answers = Vec::new();
+    let (mut answers, mut pruned) = (Vec::new(), None);
     for pin in known.into_values().rev() {
         let answer = match pin.height {
             height if height > node_height => BlockAnswer::Absent,
@@ -79,7 +79,10 @@ pub(crate) async fn compare_pins(
                 Ok(block) if block.block_id.hash == pin.hash => BlockAnswer::Same,
                 Ok(block) => BlockAnswer::Other(block.block_id.hash),
                 // A node that has pruned the block lacks those below it too.
-                Err(error) if error.is_pruned() => break,
+                Err(error) if error.is_pruned() => {
+                    pruned = Some(height);
+                    break;
+                }
                 Err(NodeClientError::Rpc { .. }) => BlockAnswer::Absent,
                 Err(error) => return Err(error.into()),
             },
@@ -90,7 +93,7 @@ pub(crate) async fn compare_pins(
             break;
         }
     }
-    let finding = HistoryFinding::of_pins(&answers);
+    let finding = HistoryFinding { pruned, ..HistoryFinding::of_pins(&answers) };
     if let Some(ChainChange { height, pinned: Some(hash), .. }) = &finding.change {
         // While another node has the block, the nodes are in dispute, and no history has ended.
         for other in node.alternatives() {
@@ -122,8 +125,21 @@ pub(crate) async fn find_missing_tx(
             Err(NodeClientError::Rpc { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
-        if block.block.data.decode_txs().iter().any(|bytes| tx_hash(bytes) == record.tx_hash) {
+        let has_tx =
+            |block: &CommittedBlock| block.block.data.decode_txs().iter().any(|bytes| tx_hash(bytes) == record.tx_hash);
+        if has_tx(&block) {
             break;
+        }
+        for other in node.alternatives() {
+            if let Ok(block) = other.block(height).await
+                && has_tx(&block)
+            {
+                return Err(ComparisonError::NodesDiffer {
+                    origin: other.origin().to_owned(),
+                    height,
+                    hash: block.block_id.hash,
+                });
+            }
         }
         found = Some(MissingTx { height, hash: record.tx_hash, found: block.block_id.hash });
     }
@@ -145,7 +161,10 @@ pub(crate) async fn check_history(
         Err(ComparisonError::Journal(error)) => return Err(error),
         compared => judge_comparison(compared, newest.clone()),
     };
-    if let HistoryCheck::Same { newest: Some(newest) } = &check {
+    if let HistoryCheck::Same { newest: Some(newest), is_shown } = &check {
+        if !is_shown && store.newest_pinned_height().await? > 0 {
+            tracing::warn!("the node has pruned every block that the journal knows: its history is not compared");
+        }
         // A journal that cannot be written does not keep the server from starting: reads go on.
         if let Err(error) = store.pin_block(newest).await {
             tracing::error!(%error, "the newest block cannot be pinned in the journal");
@@ -176,7 +195,7 @@ pub(crate) async fn check_running(
     // The newest block is read first: it belongs to the history that is compared afterwards.
     let newest = read_block(node, heard.height).await.filter(|newest| newest.height <= plausible_height);
     if heard.is_continued {
-        return HistoryCheck::Same { newest };
+        return HistoryCheck::Same { newest, is_shown: true };
     }
     judge_comparison(compare_history(journal.store(), node, journal.recent_blocks()).await, newest)
 }
@@ -205,7 +224,7 @@ fn judge_comparison(compared: Result<HistoryFinding, ComparisonError>, newest: O
             );
             HistoryCheck::Unproven
         }
-        Ok(_) => HistoryCheck::Same { newest },
+        Ok(HistoryFinding { agreed, .. }) => HistoryCheck::Same { newest, is_shown: agreed.is_some() },
     }
 }
 

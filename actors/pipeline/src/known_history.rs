@@ -70,6 +70,8 @@ pub(crate) struct HistoryFinding {
     pub change: Option<ChainChange>,
     /// Newest known block that the node lacks.
     pub absent: Option<u64>,
+    /// Newest known block that the node has pruned, where none above it could be compared.
+    pub pruned: Option<u64>,
 }
 
 impl HistoryFinding {
@@ -87,7 +89,7 @@ impl HistoryFinding {
             }),
             BlockAnswer::Same | BlockAnswer::Absent => None,
         });
-        Self { agreed, change, absent }
+        Self { agreed, change, absent, pruned: None }
     }
 
     /// The same with a transaction of the journal that its block at the node lacks.
@@ -120,10 +122,12 @@ impl MissingTx {
 /// The answer of a comparison of the running pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HistoryCheck {
-    /// The node has the known blocks. Its newest block is known from now on.
+    /// The node has the known blocks, or none of them any more. Its newest block is known from now on.
     Same {
         /// The newest block; `None` when its height is not believed.
         newest: Option<BlockPin>,
+        /// Whether the node has shown a known block. Another history ends with that alone.
+        is_shown: bool,
     },
     /// The node has another history.
     Changed(ChainChange),
@@ -186,8 +190,8 @@ impl HistoryState {
                 self.change.get_or_insert(change);
                 is_news
             }
-            HistoryCheck::Same { .. } if self.is_of_boot => false,
-            HistoryCheck::Same { newest } => {
+            HistoryCheck::Same { is_shown, .. } if self.is_of_boot || (self.change.is_some() && !is_shown) => false,
+            HistoryCheck::Same { newest, .. } => {
                 let known_height = self.known().map_or(0, |known| known.height);
                 self.recent.extend(newest.filter(|newest| newest.height > known_height));
                 if self.recent.len() > MAX_RECENT {
@@ -239,6 +243,12 @@ pub enum RebaseRefusal {
         /// Newest known block that the node lacks.
         newest: u64,
     },
+    /// Nothing can be compared.
+    #[error("the node has pruned block {newest}, the newest one of the journal: name a node that has it")]
+    Pruned {
+        /// Newest known block.
+        newest: u64,
+    },
 }
 
 /// Whether a rebase to a height is made; `Ok(false)` where journal and node have the same history, and nothing is to be done.
@@ -251,7 +261,10 @@ pub(crate) fn judge_rebase(to: u64, node_height: u64, finding: &HistoryFinding) 
         (Some(change), _) if to >= change.height => Err(RebaseRefusal::AboveFork { change: Box::new(change.clone()) }),
         (Some(_), _) => Ok(true),
         (None, Some(newest)) => Err(RebaseRefusal::NodeBehind { node_height, newest }),
-        (None, None) => Ok(false),
+        (None, None) => match finding.pruned {
+            Some(newest) => Err(RebaseRefusal::Pruned { newest }),
+            None => Ok(false),
+        },
     }
 }
 
@@ -282,16 +295,18 @@ mod tests {
             (vec![other(9), other(1)], None, Some(change(1, None)), None),
         ] {
             let finding = HistoryFinding::of_pins(&answers);
-            let expected = HistoryFinding { agreed, change: changed, absent: lacking };
+            let expected = HistoryFinding { agreed, change: changed, absent: lacking, pruned: None };
             assert_eq!(finding, expected, "{answers:?}");
         }
     }
 
     #[test]
     fn a_rebase_is_made_below_the_difference_only_and_not_while_the_node_is_behind() {
-        let changed = HistoryFinding { agreed: Some(5), change: Some(change(8, Some(5))), absent: Some(20) };
-        let behind = HistoryFinding { agreed: Some(5), change: None, absent: Some(20) };
-        let same = HistoryFinding { agreed: Some(20), change: None, absent: None };
+        let none = HistoryFinding::default();
+        let changed = HistoryFinding { agreed: Some(5), change: Some(change(8, Some(5))), absent: Some(20), ..none };
+        let behind = HistoryFinding { agreed: Some(5), absent: Some(20), ..HistoryFinding::default() };
+        let same = HistoryFinding { agreed: Some(20), ..HistoryFinding::default() };
+        let pruned = HistoryFinding { pruned: Some(8), ..HistoryFinding::default() };
         let above_fork = || Err(RebaseRefusal::AboveFork { change: Box::new(change(8, Some(5))) });
         for (to, finding, expected) in [
             (5, &changed, Ok(true)),
@@ -302,6 +317,7 @@ mod tests {
             (11, &changed, Err(RebaseRefusal::AboveNode { to: 11, node_height: 10 })),
             (5, &behind, Err(RebaseRefusal::NodeBehind { node_height: 10, newest: 20 })),
             (5, &same, Ok(false)),
+            (5, &pruned, Err(RebaseRefusal::Pruned { newest: 8 })),
             (11, &same, Err(RebaseRefusal::AboveNode { to: 11, node_height: 10 })),
         ] {
             assert_eq!(judge_rebase(to, 10, finding), expected, "{to} {finding:?}");
@@ -310,24 +326,28 @@ mod tests {
 
     #[test]
     fn a_change_lasts_until_the_node_has_the_known_blocks_and_one_of_the_boot_until_the_next() {
-        let same = |height| HistoryCheck::Same { newest: Some(pin(height)) };
+        let same = |height| HistoryCheck::Same { newest: Some(pin(height)), is_shown: true };
+        // The node has pruned every known block.
+        let not_shown = |height| HistoryCheck::Same { newest: Some(pin(height)), is_shown: false };
         let changed = || HistoryCheck::Changed(change(8, None));
         let mut state = HistoryState::at_boot(vec![pin(5)], None);
         for (check, is_news, known, is_changed) in [
             (same(6), false, 6, false),
             (same(4), false, 6, false),
-            (HistoryCheck::Same { newest: None }, false, 6, false),
+            (HistoryCheck::Same { newest: None, is_shown: true }, false, 6, false),
             (HistoryCheck::Unproven, false, 6, false),
             (changed(), true, 6, true),
+            (not_shown(9), false, 6, true),
             (changed(), false, 6, true),
             (HistoryCheck::Unproven, false, 6, true),
             (same(7), true, 7, false),
+            (not_shown(8), false, 8, false),
         ] {
             assert_eq!(state.record(check.clone()), is_news, "{check:?}");
             let found = (state.known().map(|known| known.height), state.change().is_some());
             assert_eq!(found, (Some(known), is_changed), "{check:?}");
         }
-        assert!(state.is_continued_by(8, "A7") && !state.is_continued_by(8, "B7") && !state.is_continued_by(9, "A7"));
+        assert!(state.is_continued_by(9, "A8") && !state.is_continued_by(9, "B8") && !state.is_continued_by(10, "A8"));
         assert!(HistoryState::default().is_continued_by(9, "A8"), "nothing is known");
         (10..1_000).for_each(|height| assert!(!state.record(same(height))));
         assert_eq!(state.recent().count(), MAX_RECENT);

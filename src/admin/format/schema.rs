@@ -182,7 +182,7 @@ pub(in crate::admin) struct AgentInfo {
 /// The chain as the agent sees it.
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::admin) struct ChainInfo {
-    /// Newest height of the node, or the newest one that the chain and the agent both have.
+    /// Newest height of the node, or the newest one that the chain and the agent are known to have both; 0 where none is known.
     pub height: u64,
     /// CHAIN_CHANGED while the chain has another history than the agent: nothing is signed.
     #[serde(skip_serializing_if = "Option::is_none")]

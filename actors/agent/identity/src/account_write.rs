@@ -258,6 +258,10 @@ impl AccountWrite<'_> {
             Some(record) if is_open(&record) && self.height() <= record.timeout_height + GIVE_UP_BLOCKS => {
                 Decided::Open(record.tx_hash)
             }
+            // The bytes of a history that has ended may come into a block of this one until then.
+            Some(record) if record.is_abandoned() && self.height() <= record.timeout_height => {
+                Decided::Open(record.tx_hash)
+            }
             _ => Decided::NotSent,
         })
     }

@@ -65,7 +65,8 @@ impl ActorBehaviour for IndexerSubscription {
             Msg::PageRead { epoch, page } => state.subscription.on_page(epoch, page),
             Msg::HeightRead { epoch, height } => {
                 // The next connection begins at the lower height.
-                if height.as_ref().is_ok_and(|height| state.is_below_processed(*height)) {
+                let is_low = height.as_ref().is_ok_and(|height| state.is_below_processed(*height));
+                if is_low && state.subscription.is_current(epoch) {
                     state.subscription.reconnect("the indexer is below the height that it had reached");
                 }
                 state.subscription.on_height(epoch, height)
@@ -112,8 +113,9 @@ impl State {
             }
             Some(LinkEvent::Frame { frame, .. }) => {
                 self.args.position.with(|position| position.last_event_at = Some(wall_clock::now_rfc3339()));
+                // The announced block is the next one.
                 if let StreamMessage::Ready { block, .. } = frame
-                    && self.is_below_processed(block)
+                    && self.is_below_processed(block.saturating_sub(1))
                 {
                     self.begin_again(block);
                 }

@@ -164,6 +164,10 @@ impl State {
             context.spawn(async move { journal.forget_unpinned().await });
             return;
         }
+        // While the chain has another history the clock asks, and not each block: every known block is read.
+        if heard.height.is_some() && !heard.is_continued && self.args.journal.has_chain_changed() {
+            return;
+        }
         if !self.core.begin_comparison() {
             return;
         }

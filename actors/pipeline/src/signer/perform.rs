@@ -35,6 +35,8 @@ use crate::{
 
 /// Transactions that are sent to another node at once; the next doubt sends the ones after them.
 const MAX_RELAYED: usize = 32;
+/// The reason for which bytes do not leave.
+const OTHER_HISTORY: &str = "it has another history than the journal";
 
 impl State {
     pub(super) fn perform(&mut self, context: &ActorContext<Msg>, effect: SignerEffect) {
@@ -263,9 +265,12 @@ impl State {
             let started = Instant::now();
             // The journal took its time. Where the connection has ended meanwhile, or another node was chosen, the bytes are sent again once
             // the release is known.
-            let answer = match release.is_still(&compared, &node) {
-                true => broadcast(&compared.node, &bytes, &bytes_left).await,
-                false => Err(node.unsent_error("its release is not known any more")),
+            let answer = if !release.is_still(&compared, &node) {
+                Err(node.unsent_error("its release is not known any more"))
+            } else if journal.has_chain_changed() {
+                Err(node.unsent_error(OTHER_HISTORY))
+            } else {
+                broadcast(&compared.node, &bytes, &bytes_left).await
             };
             let outcome = broadcast_label(&answer);
             metrics::record_tx_broadcast(&msg_type, outcome, started.elapsed());
@@ -320,7 +325,10 @@ impl State {
                 mailbox.send(Msg::Resent { hash: Some(tx.hash), answer });
                 return;
             };
-            let answer = compared.node.broadcast(&tx.bytes).await;
+            let answer = match args.journal.has_chain_changed() {
+                true => Err(args.node.unsent_error(OTHER_HISTORY)),
+                false => compared.node.broadcast(&tx.bytes).await,
+            };
             let outcome = broadcast_label(&answer);
             metrics::record_tx_resent(outcome);
             tracing::info!(tx_hash = tx.hash, sequence, outcome, "transaction is broadcast again");
