@@ -43,16 +43,18 @@ impl LostTransactions {
 }
 
 /// Takes the newest blocks from the chain under writes that go on, has tool server and indexer notice it, and then does as a person is asked
-/// to do. Returns the words of each step that has not gone well.
+/// to do. Blocks up to `first` stay. Returns the words of each step that has not gone well.
 pub async fn lose_blocks(
     node: &Node,
     servers: &SoakServers,
     writers: &WriterPool,
     index: &IndexReader,
-    lost: &mut LostTransactions,
+    (first, lost): (u64, &mut LostTransactions),
 ) -> Vec<String> {
     let mut problems = Vec::new();
-    let to = node.watch_heights().borrow().saturating_sub(LOST_BLOCKS);
+    let mut heights = node.watch_heights();
+    let newest = *heights.wait_for(|height| *height >= first + LOST_BLOCKS).await.expect("the chain goes on");
+    let to = newest - LOST_BLOCKS;
     index.begin_another_history();
     // It makes no block while those that it loses are read.
     node.stop();

@@ -199,6 +199,7 @@ async fn strike_and_go_back(
     rng: &mut fastrand::Rng,
 ) -> (FaultCounts, LostTransactions, Vec<String>) {
     let deadline = Instant::now() + Duration::from_secs(plan.seconds);
+    let first = *devnet.node.watch_heights().borrow();
     let (mut struck, mut lost, mut notes) = (FaultCounts::new(), LostTransactions::default(), Vec::new());
     for part in 1..=plan.returns + 1 {
         let targets = FaultTargets {
@@ -211,13 +212,16 @@ async fn strike_and_go_back(
         let calm = CancellationToken::new();
         let chaos = FaultInjector::new(devnet, targets, rng.fork(), plan);
         let chaos = tokio::spawn(chaos.run(calm.clone()));
-        writers.await_begun(plan.writes * part / (plan.returns + 1), deadline).await;
+        match part <= plan.returns {
+            true => writers.await_ended(plan.writes * part / (plan.returns + 1), deadline).await,
+            false => writers.await_begun(plan.writes, deadline).await,
+        }
         calm.cancel();
         for (name, count) in chaos.await.expect("the faults end") {
             *struck.entry(name).or_default() += count;
         }
         if part <= plan.returns {
-            notes.extend(lose_blocks(&devnet.node, servers, writers, index, &mut lost).await);
+            notes.extend(lose_blocks(&devnet.node, servers, writers, index, (first, &mut lost)).await);
             *struck.entry("the chain goes back").or_default() += 1;
         }
     }

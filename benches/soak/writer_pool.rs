@@ -277,6 +277,14 @@ impl WriterPool {
         }
     }
 
+    /// Waits until so many writes have ended, or the time is over.
+    pub async fn await_ended(&self, count: usize, deadline: Instant) {
+        let ended = || self.shared.writes().values().filter(|write| write.outcome.is_some()).count();
+        while Instant::now() < deadline && ended() < count {
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     /// From now on no write begins.
     pub fn begin_no_more(&self) {
         self.shared.is_stopped.store(true, Ordering::Release);
