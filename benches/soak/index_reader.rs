@@ -45,11 +45,7 @@ impl IndexReader {
 
     /// Reads the ecosystem of an answer with `indexer_synced: true`. Nothing is compared once the chain has gone back.
     pub async fn confirm(&self, answer: &Value, did: &str, history: u64) {
-        let Some(id) = answer["response"]["id"]
-            .as_str()
-            .map(str::to_owned)
-            .or_else(|| answer["response"]["id"].as_u64().map(|id| id.to_string()))
-        else {
+        let Some(id) = answer["response"]["ecosystem_id"].as_str() else {
             self.note(format!("an answer without an id: {answer}"));
             return;
         };
