@@ -208,7 +208,7 @@ impl State {
         (is_gone && !self.args.is_start_configured).then(|| start_of_empty_store(pruned.oldest, self.core.tip()))
     }
 
-    /// Has every actor begin with another height. The entities that are written make way for those of that height.
+    /// Has every actor begin with another height. The entities that were written for the earlier one are removed.
     fn begin_anew(&self, start: u64) -> ActorFailure {
         let pruned = self.args.start_height.get();
         tracing::warn!(start, pruned, "no node has the state of the first height any more: the index begins later");

@@ -16,7 +16,7 @@ use crate::{
 const MAX_RESULT_ATTEMPTS: u32 = 3;
 const RESULT_PAUSE: Duration = Duration::from_millis(80);
 
-/// Fetches a block, and the entities that it names. The error of a height that no node has any more names the choices that are left.
+/// Fetches a block, and the entities that it names. Where no node has the height any more, the error names the ways to go on.
 pub(super) async fn fetch_block(
     args: &Args,
     height: u64,
