@@ -26,8 +26,8 @@ ENDED = re.compile(r"^test (\S+).* \.\.\. (?:ok|FAILED|ignored)", re.MULTILINE)
 LISTED = re.compile(r"^(\S+): test$", re.MULTILINE)
 # Tests write here why they could not run.
 SKIPPED = LIST.parent / "skipped"
-# Each end-to-end test waits for the blocks of its own network half of the time.
-END_TO_END_THREADS = CORES + 1
+# An end-to-end test waits for the blocks of its own network more than half of the time.
+END_TO_END_THREADS = 2 * CORES
 # Programs that take longer have a test that hangs. The gate's parts take a little longer, so that the test is named.
 LONGEST_MINUTES = {"e2e": 45, "units": 20, "all": 65}
 SECONDS = re.compile(r"finished in ([\d.]+)s")

@@ -50,14 +50,17 @@ async fn a_refusal_of_the_fee_when_a_transaction_is_sent_again_has_the_price_ask
     let world = start_quick_network().await;
     let node = &world.network.devnet.node;
     let usual = estimated_fee(&world).await;
-    node.update_faults(|faults| (faults.drop_on_recheck, faults.hold_blocks) = (1, 1));
+    node.update_faults(|faults| faults.hold_inclusion = true);
     let writing = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("lost"));
     let asked = async {
         world.await_mempool_size(1).await;
-        node.update_faults(|faults| faults.gas_price_micros = Some(50_000));
+        // It is dropped once the price is higher, and not before.
+        node.update_faults(|faults| (faults.gas_price_micros, faults.drop_on_recheck) = (Some(50_000), 1));
         poll_until("the price is known", async || estimated_fee(&world).await * 9 > usual * 17).await;
         // The transaction was signed for the lower price.
-        node.update_faults(|faults| faults.gas_price_micros = None);
+        node.update_faults(|faults| {
+            (faults.gas_price_micros, faults.drop_on_recheck, faults.hold_inclusion) = (None, 0, false);
+        });
     };
     let (answer, ()) = tokio::join!(writing, asked);
     assert!(world.times_on_chain("lost") <= 1, "{:#}", answer.content);

@@ -193,7 +193,9 @@ async fn a_rebase_that_is_killed_between_its_steps_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_credential_whose_anchor_is_lost_is_anchored_and_paid_once_on_the_new_history() {
     let world = start_without_agents().await;
-    let home = standalone(&world);
+    let mut home = standalone(&world);
+    // What the lost transaction did is done once more behind its timeout height.
+    home.settings.insert("SVC_TX_TIMEOUT_MS", "3000".to_owned());
     let agent = home.start();
     let did = did_of(&agent).await;
     let node = &world.network.devnet.node;
