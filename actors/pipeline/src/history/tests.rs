@@ -219,7 +219,7 @@ async fn a_boot_notices_another_history_by_a_block_or_by_a_transaction_and_not_a
         let state = check_history(&store, &node, None).await.expect("compared");
         let found = state.change().map(|change| (change.height, change.agreed));
         assert_eq!(found, expected, "{blocks:?} {pins:?} {height} {fork}");
-        // Nothing is pinned from another history, nor from a node that is behind.
+        // A block is pinned only where the node has the same history and is not behind.
         let is_behind = height < 8;
         let newest = store.pins().await.expect("read").pop().map(|pin| pin.height);
         assert_eq!(newest == Some(height), expected.is_none() && !is_behind, "{blocks:?} {pins:?} {height} {fork}");

@@ -194,7 +194,7 @@ async fn a_rebase_that_is_killed_between_its_steps_goes_on() {
 async fn a_credential_whose_anchor_is_lost_is_anchored_and_paid_once_on_the_new_history() {
     let world = start_without_agents().await;
     let mut home = standalone(&world);
-    // What the lost transaction did is done once more behind its timeout height.
+    // The agent anchors again only after the timeout height of the lost transaction.
     home.settings.insert("SVC_TX_TIMEOUT_MS", "3000".to_owned());
     let agent = home.start();
     let did = did_of(&agent).await;
